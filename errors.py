@@ -1,0 +1,43 @@
+"""Every error this package raises on purpose.
+
+An error says what was wrong, what was expected and what to do next. Code that
+catches ``DeepInferNeuronError`` catches all of them and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class DeepInferNeuronError(Exception):
+    """Base class of all errors raised by this package."""
+
+
+class ConfigError(DeepInferNeuronError):
+    """A model configuration is missing a key, mistyped or contradicts itself."""
+
+
+class CheckpointError(DeepInferNeuronError):
+    """A checkpoint directory cannot be read as the layout it claims; lists every offending name."""
+
+
+class CaptureError(DeepInferNeuronError):
+    """A function could not be captured as one static graph; names the source line."""
+
+
+class LoweringError(DeepInferNeuronError):
+    """An operator has no lowering; names the operator, its overload and the source line."""
+
+
+class CompileError(DeepInferNeuronError):
+    """A target compiler refused or crashed on a module."""
+
+
+class DeviceError(DeepInferNeuronError):
+    """A device refused a program, a buffer or an execution."""
+
+
+class InputError(DeepInferNeuronError):
+    """A caller passed a tensor, token or batch that the callee cannot take."""
+
+
+class ArtifactError(DeepInferNeuronError):
+    """A file written by one of our commands is damaged, truncated or of another kind."""
