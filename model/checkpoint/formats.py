@@ -75,7 +75,7 @@ def pow2ceil(x: Tensor) -> Tensor:
 
 
 def round_e2m1(x: Tensor) -> Tensor:
-    """Each value rounded to the e2m1 grid 0, .5, 1, 1.5, 2, 3, 4, 6 (ties to the even code) in fp32; zeros keep their sign."""
+    """Each value rounded to the e2m1 grid 0, .5, 1, 1.5, 2, 3, 4, 6 in fp32: ties to the even code, zeros signed."""
     magnitude = x.float().abs().clamp(max=E2M1_MAX)
     step = torch.where(magnitude < 2, 0.5, torch.where(magnitude < 4, 1.0, 2.0))
     return torch.copysign(torch.round(magnitude / step) * step, x.float())
@@ -111,7 +111,7 @@ def _blocks(x: Tensor, block: int) -> Tensor:
 
 
 def _pow2_scales(blocks: Tensor, floor: float, largest: float) -> Tensor:
-    """Scale of each block, the power of two that brings its amax to at most ``largest``; keeps a last dimension of 1."""
+    """Scales [..., blocks, 1]: the power of two that brings the amax of a block to at most ``largest``."""
     amax = blocks.abs().amax(-1, keepdim=True).clamp(min=floor)
     return pow2ceil(amax * torch.tensor(1.0 / largest, dtype=torch.float32))
 

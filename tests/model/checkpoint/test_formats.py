@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-
 from deepinfer_neuron.errors import InputError
 from deepinfer_neuron.model.checkpoint import formats
+from safetensors.torch import load_file
 
 VECTORS = load_file(str(Path(__file__).parents[2] / "vectors" / "quant_formats" / "quant_formats.safetensors"))
 ALL_BYTES = torch.arange(256, dtype=torch.int32).to(torch.uint8)
