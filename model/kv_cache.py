@@ -1,0 +1,110 @@
+"""The cache roots of the decode step and who owns which rows of them.
+
+Every cache kind is one root tensor of rows. A request owns one window block (the ring of its last tokens), and a list
+of token blocks that hold its compressed rows. One more block of each kind, past the pool, takes what padding rows
+write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ConfigError
+from .config import ModelConfig
+from .numerics import Numerics
+
+ROOT_ALIGNMENT = 64
+"""Bytes; a device that shares host memory needs it to update a root in place."""
+
+
+@dataclass(frozen=True)
+class CacheGeometry:
+    """Sizes of the pools.
+
+    ``max_context`` tokens for one request, ``max_requests`` of them at once, ``num_blocks`` blocks of ``block_tokens``
+    tokens shared by all.
+    """
+
+    max_context: int
+    max_requests: int
+    num_blocks: int
+    block_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        if min(self.max_context, self.max_requests, self.num_blocks, self.block_tokens) < 1:
+            raise ConfigError(f"{self}: every size must be at least 1")
+        if self.block_tokens % 2:
+            raise ConfigError(f"block_tokens {self.block_tokens} must be even: a compressed row can span two tokens")
+
+    @classmethod
+    def for_requests(cls, max_context: int, max_requests: int, block_tokens: int = 64) -> CacheGeometry:
+        """Just enough blocks for every request to reach ``max_context``."""
+        blocks = -(-max_context // block_tokens)
+        return cls(max_context, max_requests, blocks * max_requests, block_tokens)
+
+    @property
+    def blocks_per_request(self) -> int:
+        return -(-self.max_context // self.block_tokens)
+
+    @property
+    def scratch_block(self) -> int:
+        """The token block that padding rows write to."""
+        return self.num_blocks
+
+    @property
+    def scratch_window(self) -> int:
+        """The window block that padding rows write to."""
+        return self.max_requests
+
+
+def _aligned_root(rows: int, width: int, dtype: torch.dtype) -> Tensor:
+    size = rows * width * dtype.itemsize
+    storage = torch.zeros(size + ROOT_ALIGNMENT, dtype=torch.uint8)
+    offset = -storage.data_ptr() % ROOT_ALIGNMENT
+    return storage[offset : offset + size].view(dtype).view(rows, width)
+
+
+class KvCache(nn.Module):
+    """The roots, each [rows, width], and the first row of every layer in them.
+
+    ``window``: head_dim-wide rows of every layer's ring. ``compressed`` and ``index_key``: one row for every r tokens
+    of each kv source, same row numbers in both. ``compressor_state``: float32 values and gates of the tokens of an
+    unfinished group, for kv sources with r > 1.
+    """
+
+    window: Tensor
+    compressed: Tensor
+    index_key: Tensor
+    compressor_state: Tensor
+
+    def __init__(self, config: ModelConfig, geometry: CacheGeometry, numerics: Numerics) -> None:
+        super().__init__()
+        self.geometry = geometry
+        window_rows = (geometry.max_requests + 1) * config.sliding_window
+        self.window_base = {layer: layer * window_rows for layer in range(config.num_hidden_layers)}
+        self.compressed_base: dict[int, int] = {}
+        self.state_base: dict[int, int] = {}
+        compressed_rows = state_rows = 0
+        for layer in config.kv_source_layer_ids:
+            ratio = config.compress_ratios[layer]
+            self.compressed_base[layer] = compressed_rows
+            compressed_rows += (geometry.num_blocks + 1) * (geometry.block_tokens // ratio)
+            if ratio > 1:
+                self.state_base[layer] = state_rows
+                state_rows += (geometry.max_requests + 1) * ratio
+        dtype = numerics.dtype
+        self._root("window", config.num_hidden_layers * window_rows, config.head_dim, dtype)
+        self._root("compressed", compressed_rows, config.head_dim, dtype)
+        self._root("index_key", compressed_rows, config.index_head_dim, dtype)
+        self._root("compressor_state", state_rows, 2 * config.head_dim, torch.float32)
+
+    def _root(self, name: str, rows: int, width: int, dtype: torch.dtype) -> None:
+        self.register_buffer(name, _aligned_root(rows, width, dtype), persistent=False)
+
+    def reset(self) -> None:
+        """Zero every root in place."""
+        for root in self.buffers():
+            root.zero_()

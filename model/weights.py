@@ -1,0 +1,53 @@
+"""Fill a decode model's parameters from a checkpoint."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .checkpoint.loader import Checkpoint
+from .config import ModelConfig
+from .decode import DecodeModel
+from .kv_cache import CacheGeometry
+from .numerics import Numerics
+
+_RENAMED = (
+    ("hc_attn.", "hc_attn_"),
+    ("hc_ffn.", "hc_ffn_"),
+    ("index_keys.", "indexer."),
+)
+_ROUTED = ".ffn.experts."
+
+
+def load_model(checkpoint: Checkpoint, geometry: CacheGeometry, numerics: Numerics | None = None) -> DecodeModel:
+    """A decode model with every weight decoded to the dtype its parameter declares, one tensor at a time."""
+    model = DecodeModel(checkpoint.config, geometry, numerics)
+    for name, parameter in list(model.named_parameters()):
+        owner, _, attribute = name.rpartition(".")
+        value = _read(checkpoint, name, parameter)
+        setattr(model.get_submodule(owner), attribute, nn.Parameter(value, requires_grad=False))
+    return model
+
+
+def _read(checkpoint: Checkpoint, name: str, parameter: nn.Parameter) -> Tensor:
+    for ours, stored in _RENAMED:
+        name = name.replace(ours, stored)
+    if _ROUTED in name:
+        return _stack_experts(checkpoint, name, parameter)
+    if name in checkpoint.tensors:
+        return checkpoint.tensor(name).to(parameter.dtype)
+    prefix = name.removesuffix(".weight")
+    return checkpoint.decoded(prefix, parameter.dtype).view(parameter.shape)
+
+
+def _stack_experts(checkpoint: Checkpoint, name: str, parameter: nn.Parameter) -> Tensor:
+    layer, _, matrix = name.partition(_ROUTED)
+    stacked = torch.empty(parameter.shape, dtype=parameter.dtype)
+    for expert in range(parameter.shape[0]):
+        stacked[expert] = checkpoint.decoded(f"{layer}{_ROUTED}{expert}.{matrix}", parameter.dtype)
+    return stacked
+
+
+def load_geometry(config: ModelConfig, max_requests: int, max_context: int | None = None) -> CacheGeometry:
+    """Pools in which ``max_requests`` requests can each reach ``max_context`` tokens (default: the model's limit)."""
+    return CacheGeometry.for_requests(max_context or config.max_position_embeddings, max_requests)
