@@ -12,11 +12,11 @@ from torch import Tensor
 from ...errors import InputError
 from ..checkpoint.loader import Checkpoint
 from ..engram_hash import hash_sequence
+from ..numerics import Numerics
 from .attention import attention
 from .engram import add_engram
 from .hyper_connection import collapse, first_streams
 from .layer import run_sublayers
-from .numerics import Numerics
 from .state import Forward, RequestState
 from .weights import Block, Observer, Weights
 
@@ -45,6 +45,8 @@ class ReferenceModel:
         act_quant: bool = True,
         observe: Observer | None = None,
     ) -> None:
+        if dtype not in (torch.float32, torch.bfloat16):
+            raise InputError(f"the model runs in torch.float32 or torch.bfloat16, not in {dtype}")
         self.config = checkpoint.config
         self.numerics = Numerics(dtype, kv_quant, act_quant)
         self.weights = Weights(checkpoint, self.numerics)
@@ -130,9 +132,7 @@ class ReferenceModel:
         vocabulary, longest = self.config.vocab_size, self.config.max_position_embeddings
         unknown = [token for token in token_ids if not 0 <= token < vocabulary]
         if unknown:
-            raise InputError(
-                f"token id {unknown[0]} is outside the vocabulary of {vocabulary}; pass ids 0..{vocabulary - 1}"
-            )
+            raise InputError(f"token id {unknown[0]} is not in the vocabulary; pass ids 0..{vocabulary - 1}")
         if start + len(token_ids) > longest:
             raise InputError(
                 f"{start + len(token_ids)} tokens exceed max_position_embeddings {longest}; shorten the request"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .kernels import add_in_order, silu, softplus, top_indices
+from .kernels import silu, softplus, top_indices
 from .weights import Block
 
 
@@ -21,15 +21,16 @@ def route(block: Block, x: Tensor, experts_per_token: int) -> tuple[Tensor, Tens
     """Expert ids int64 [S, k], ascending, and their weights float32 [S, k] in that order.
 
     Scores are sqrt(softplus(x . W)); the bias takes part in the choice only. Weights are the chosen scores over their
-    sum (added in ascending id), times the routed scaling factor (model.py Gate.forward, ``sqrtsoftplus``).
+    sum (best first), times the routed scaling factor (model.py Gate.forward, ``sqrtsoftplus``).
     """
     scores = torch.sqrt(softplus(block.float_linear("ffn.gate", x)))
     chosen = top_indices(scores + block.tensor("ffn.gate.bias"), experts_per_token)
-    ids = chosen.sort(dim=-1).values
-    weights = scores.gather(1, ids)
+    weights = scores.gather(1, chosen)
     if experts_per_token > 1:
-        weights = weights / (add_in_order(weights.unbind(1)).unsqueeze(1) + 1e-20)
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
     weights = weights * block.config.routed_scaling_factor
+    ids, order = chosen.sort(dim=-1)
+    weights = weights.gather(1, order)
     return block.report("ffn.expert_ids", ids), block.report("ffn.expert_weights", weights)
 
 
