@@ -41,3 +41,7 @@ class InputError(DeepInferNeuronError):
 
 class ArtifactError(DeepInferNeuronError):
     """A file written by one of our commands is damaged, truncated or of another kind."""
+
+
+class GraphError(DeepInferNeuronError):
+    """A captured graph breaks a rule that the lowering relies on; names the rule and the node."""

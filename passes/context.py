@@ -1,0 +1,44 @@
+"""What a pipeline of passes knows about its graph, and what the passes leave for the lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+
+@dataclass
+class PassContext:
+    """Facts given to the passes (first two) and results they leave behind (the rest).
+
+    Attributes:
+        target: name of the target the graph is shaped for.
+        input_keys: one key per placeholder; equal keys mean the same memory seen the same way. Empty: unknown.
+        aliases: output index -> input index of every input that the step updates.
+        carriers: input index -> dtype the program takes instead of the tensor's own, same bits.
+    """
+
+    target: str = "host"
+    input_keys: Sequence[Hashable] = ()
+    aliases: dict[int, int] = field(default_factory=dict)
+    carriers: dict[int, torch.dtype] = field(default_factory=dict)
+
+
+def placeholders(module: fx.GraphModule) -> list[fx.Node]:
+    """The graph's inputs in order."""
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def output_node(module: fx.GraphModule) -> fx.Node:
+    """The graph's single output node, whose first argument is the flat tuple of results."""
+    return next(node for node in reversed(module.graph.nodes) if node.op == "output")
+
+
+def clone_before(anchor: fx.Node, value: fx.Node) -> fx.Node:
+    """Insert a clone of ``value`` in front of ``anchor``; it keeps dtype, shape and source location."""
+    with anchor.graph.inserting_before(anchor):
+        clone = anchor.graph.call_function(torch.ops.aten.clone.default, (value,))
+    clone.meta.update(value.meta)
+    return clone

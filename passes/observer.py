@@ -1,0 +1,63 @@
+"""Number, time, count and dump each pass."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import fx
+
+from .context import PassContext
+
+PassFunction = Callable[[fx.GraphModule, PassContext], int]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function ``(graph module, context) -> changed count`` and whether the lowering needs it to have run."""
+
+    function: PassFunction
+    required: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function's name, which is also its file's."""
+        return self.function.__name__
+
+    def source_digest(self) -> str:
+        """sha256 of the file that defines the pass: a changed pass may make another program."""
+        return hashlib.sha256(inspect.getsource(sys.modules[self.function.__module__]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """One run of a pass: its number in the pipeline, how many places it changed and how long it took."""
+
+    number: int
+    name: str
+    changed: int
+    seconds: float
+
+
+def run_observed(
+    number: int, entry: Pass, module: fx.GraphModule, context: PassContext, dump_directory: Path | None
+) -> PassRecord:
+    """Run one pass; with a dump directory, leave ``NN_name.before.txt`` and ``.after.txt`` there."""
+    _dump(dump_directory, f"{number:02d}_{entry.name}.before.txt", module)
+    start = time.perf_counter()
+    changed = entry.function(module, context)
+    seconds = time.perf_counter() - start
+    _dump(dump_directory, f"{number:02d}_{entry.name}.after.txt", module)
+    return PassRecord(number, entry.name, changed, seconds)
+
+
+def _dump(directory: Path | None, name: str, module: fx.GraphModule) -> None:
+    if directory is None:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text(f"{module.graph}\n")

@@ -1,0 +1,52 @@
+"""The passes, in the order they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import fx
+
+from .alias_input_mutations import alias_input_mutations
+from .carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
+from .context import PassContext
+from .drop_assertions import drop_assertions
+from .merge_duplicate_inputs import merge_duplicate_inputs
+from .observer import Pass, PassRecord, run_observed
+from .remove_dead_code import remove_dead_code
+from .verify import verify
+
+PASSES = (
+    Pass(drop_assertions, required=True),
+    Pass(alias_input_mutations, required=True),
+    Pass(merge_duplicate_inputs),
+    Pass(carry_mutated_bfloat16_as_int16),
+    Pass(remove_dead_code),
+)
+
+
+def run_passes(
+    module: fx.GraphModule,
+    context: PassContext,
+    *,
+    limit: int | None = None,
+    dump_directory: Path | None = None,
+) -> tuple[PassRecord, ...]:
+    """Run ``PASSES`` on ``module`` in place and verify the result.
+
+    Args:
+        limit: run only the first ``limit`` passes that are not required; None runs all.
+        dump_directory: where each pass leaves its graph before and after.
+
+    Raises:
+        GraphError: the graph that came out breaks an invariant of ``verify.INVARIANTS``.
+    """
+    records = []
+    optional = 0
+    for number, entry in enumerate(PASSES):
+        optional += not entry.required
+        if limit is None or entry.required or optional <= limit:
+            records.append(run_observed(number, entry, module, context, dump_directory))
+    module.graph.lint()
+    module.recompile()
+    verify(module, context)
+    return tuple(records)

@@ -1,0 +1,80 @@
+"""The environment variables this package listens to, read once.
+
+Nothing else in the package reads ``os.environ``. A value that cannot be used is refused at
+once, with the name of its variable, before any tracing starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .errors import ConfigError
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"", "0", "false", "no", "off"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment asks for.
+
+    Attributes:
+        dump_directory: ``DEEPINFER_NEURON_DUMP``; every pass writes its graph before and after here.
+        pass_limit: ``DEEPINFER_NEURON_PASS_LIMIT``; only the first n optional passes run.
+        enforce_eager: ``DEEPINFER_ENFORCE_EAGER``; nothing is compiled, the model runs in eager PyTorch.
+        device: ``DEEPINFER_NEURON_DEVICE``; ``cpu`` is the only one served.
+        num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of each KV cache, ``None`` leaves it to the caller.
+    """
+
+    dump_directory: Path | None = None
+    pass_limit: int | None = None
+    enforce_eager: bool = False
+    device: str = "cpu"
+    num_kv_blocks: int | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read and check the variables; raises ConfigError naming the one that cannot be used."""
+        dump = environment.get("DEEPINFER_NEURON_DUMP", "")
+        return cls(
+            dump_directory=Path(dump) if dump else None,
+            pass_limit=_number(environment, "DEEPINFER_NEURON_PASS_LIMIT", minimum=0),
+            enforce_eager=_switch(environment, "DEEPINFER_ENFORCE_EAGER"),
+            device=_device(environment),
+            num_kv_blocks=_number(environment, "DEEPINFER_NEURON_NUM_KV_BLOCKS", minimum=1),
+        )
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process, read from its environment on first use."""
+    return Settings.from_environment(os.environ)
+
+
+def _number(environment: Mapping[str, str], name: str, minimum: int) -> int | None:
+    text = environment.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < minimum:
+        raise ConfigError(f"{name}={text!r}: expected a whole number of at least {minimum}")
+    return int(text)
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name, "").strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise ConfigError(f"{name}={text!r}: expected 1 or 0")
+    return text in _TRUE
+
+
+def _device(environment: Mapping[str, str]) -> str:
+    device = environment.get("DEEPINFER_NEURON_DEVICE", "").strip() or "cpu"
+    if device == "neuron":
+        raise ConfigError("DEEPINFER_NEURON_DEVICE=neuron: programs cannot be executed on Neuron cores yet; use cpu")
+    if device != "cpu":
+        raise ConfigError(f"DEEPINFER_NEURON_DEVICE={device!r}: expected cpu")
+    return device
