@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ..config import FP8_BLOCK
 
 E4M3FN_MAX = 448.0
 E4M3_MAX = 240.0
 E2M1_MAX = 6.0
-BLOCK = 32
 COMPRESSED_KV_BLOCK = 16
 
 ACT_AMAX_FLOOR = 1e-4
@@ -121,7 +121,7 @@ def _e4m3_scales(blocks: Tensor) -> Tensor:
     return decode_e4m3fn(encode_e4m3fn(amax / E2M1_MAX))
 
 
-def act_quant(x: Tensor, block: int = BLOCK) -> tuple[Tensor, Tensor]:
+def act_quant(x: Tensor, block: int = FP8_BLOCK) -> tuple[Tensor, Tensor]:
     """Linear inputs and window KV: x [..., n] -> e4m3fn bytes [..., n] and ue8m0 scale bytes [..., n/block].
 
     ``scale = pow2ceil(max(|x|, 1e-4) / 448)`` per block (kernel.py ``act_quant`` with ``scale_fmt="ue8m0"``).
@@ -131,7 +131,7 @@ def act_quant(x: Tensor, block: int = BLOCK) -> tuple[Tensor, Tensor]:
     return encode_e4m3fn(blocks / scales).flatten(-2), encode_ue8m0(scales).squeeze(-1)
 
 
-def fp4_act_quant_e8m0(x: Tensor, block: int = BLOCK) -> tuple[Tensor, Tensor]:
+def fp4_act_quant_e8m0(x: Tensor, block: int = FP8_BLOCK) -> tuple[Tensor, Tensor]:
     """Index queries and keys: x [..., n] -> packed e2m1 [..., n/2] and ue8m0 scale bytes [..., n/block]."""
     blocks = _blocks(x, block)
     scales = _pow2_scales(blocks, FP4_E8M0_AMAX_FLOOR, E2M1_MAX)
@@ -148,14 +148,14 @@ def fp4_act_quant_e4m3(x: Tensor, block: int = COMPRESSED_KV_BLOCK) -> tuple[Ten
     return pack_e2m1(encode_e2m1(blocks / scales).flatten(-2)), encode_e4m3fn(scales).squeeze(-1)
 
 
-def simulate_act_quant(x: Tensor, block: int = BLOCK) -> Tensor:
+def simulate_act_quant(x: Tensor, block: int = FP8_BLOCK) -> Tensor:
     """x after a round trip through :func:`act_quant`, in x's dtype (bf16 holds every product exactly)."""
     blocks = _blocks(x, block)
     scales = _pow2_scales(blocks, ACT_AMAX_FLOOR, E4M3FN_MAX)
     return (decode_e4m3fn(encode_e4m3fn(blocks / scales)) * scales).flatten(-2).to(x.dtype)
 
 
-def simulate_fp4_e8m0(x: Tensor, block: int = BLOCK) -> Tensor:
+def simulate_fp4_e8m0(x: Tensor, block: int = FP8_BLOCK) -> Tensor:
     """x after a round trip through :func:`fp4_act_quant_e8m0`, in x's dtype; a negative zero stays negative."""
     blocks = _blocks(x, block)
     scales = _pow2_scales(blocks, FP4_E8M0_AMAX_FLOOR, E2M1_MAX)
@@ -181,8 +181,8 @@ def dequantise_rows(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tenso
 def decode_fp8_weight(weight: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     """e4m3fn [out, in] with one ue8m0 scale per 32 x 32 block [ceil(out/32), ceil(in/32)] -> dtype [out, in]."""
     rows, columns = weight.shape
-    row_scales = decode_ue8m0(scale).repeat_interleave(BLOCK, 1)[:, :columns]
-    scales = row_scales.repeat_interleave(BLOCK, 0)[:rows]
+    row_scales = decode_ue8m0(scale).repeat_interleave(FP8_BLOCK, 1)[:, :columns]
+    scales = row_scales.repeat_interleave(FP8_BLOCK, 0)[:rows]
     return (decode_e4m3fn(weight) * scales).to(dtype)
 
 

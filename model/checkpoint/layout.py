@@ -11,8 +11,7 @@ from math import ceil
 
 import torch
 
-from ..config import ModelConfig
-from .formats import BLOCK
+from ..config import FP8_BLOCK, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _engram(config: ModelConfig, rows: int) -> Tensors:
     streams, hidden, width = config.hc_mult, config.hidden_size, config.engram_head_dim
     return {
         "engram.embed.weight": TensorSpec(torch.float8_e4m3fn, (rows, width)),
-        "engram.embed.scale": TensorSpec(torch.float8_e8m0fnu, (rows, width // BLOCK)),
+        "engram.embed.scale": TensorSpec(torch.float8_e8m0fnu, (rows, width // FP8_BLOCK)),
         **_fp8("engram.wkv", (streams + 1) * hidden, config.engram_columns() * width),
         "engram.q_weight": _bf16(streams, hidden),
         "engram.k_weight": _bf16(streams, hidden),
@@ -170,7 +169,7 @@ def _fp8(name: str, rows: int, columns: int) -> Tensors:
     """e4m3fn [rows, columns] with one scale per 32 x 32 block."""
     return {
         f"{name}.weight": TensorSpec(torch.float8_e4m3fn, (rows, columns)),
-        f"{name}.scale": TensorSpec(torch.float8_e8m0fnu, (ceil(rows / BLOCK), ceil(columns / BLOCK))),
+        f"{name}.scale": TensorSpec(torch.float8_e8m0fnu, (ceil(rows / FP8_BLOCK), ceil(columns / FP8_BLOCK))),
     }
 
 
@@ -178,5 +177,5 @@ def _fp4(name: str, rows: int, columns: int) -> Tensors:
     """Packed e2m1 as int8 [rows, columns / 2] with one scale per row and 32 columns."""
     return {
         f"{name}.weight": TensorSpec(torch.int8, (rows, columns // 2)),
-        f"{name}.scale": TensorSpec(torch.float8_e8m0fnu, (rows, columns // BLOCK)),
+        f"{name}.scale": TensorSpec(torch.float8_e8m0fnu, (rows, columns // FP8_BLOCK)),
     }

@@ -15,6 +15,7 @@ from torch import Tensor
 from ...errors import CheckpointError
 from ..config import ModelConfig
 from ..engram_hash import EngramTables, build_engram_tables, load_engram_tables
+from .faults import fault_list
 from .formats import decode_engram_rows, decode_fp4_weight, decode_fp8_weight
 from .headers import Report, StoredTensor, read_directory
 from .layout import TensorSpec, expected_tensors
@@ -22,7 +23,7 @@ from .names import canonical_name
 from .tokenizer import token_map
 
 ENGRAM_TABLES_FILE = "engram_tables.safetensors"
-_LISTED_FAULTS = 20
+_ADVICE = "Fetch the named files again, or make a new checkpoint with `deepinfer-neuron tiny make DIR`."
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     if found:
         _compare(expected, found, faults.setdefault)
     if faults:
-        raise CheckpointError(_listing(directory, faults))
+        headline = f"{directory} does not hold the tensors its config.json describes:"
+        raise CheckpointError(fault_list(headline, [f"{name}: {fault}" for name, fault in faults.items()], _ADVICE))
     return Checkpoint(directory, config, {name: found[name] for name in expected})
 
 
@@ -131,13 +133,3 @@ def _compare(expected: Mapping[str, TensorSpec], found: Mapping[str, StoredTenso
 
 def _text(spec: TensorSpec) -> str:
     return f"{str(spec.dtype).removeprefix('torch.')} {list(spec.shape)}"
-
-
-def _listing(directory: Path, faults: Mapping[str, str]) -> str:
-    lines = [f"{name}: {fault}" for name, fault in faults.items()]
-    if len(lines) > _LISTED_FAULTS:
-        lines[_LISTED_FAULTS:] = [f"and {len(lines) - _LISTED_FAULTS} more"]
-    return (
-        "\n  ".join([f"{directory} does not hold the tensors its config.json describes:", *lines])
-        + "\nFetch the named files again, or make a new checkpoint with `deepinfer-neuron tiny make DIR`."
-    )

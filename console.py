@@ -1,0 +1,64 @@
+"""What every command shares: one clean line for an expected error, a JSON report, progress on a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .errors import DeepInferNeuronError
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) of whatever the command counts."""
+
+
+@contextmanager
+def clean_errors() -> Iterator[None]:
+    """Print an expected error to stderr and exit with code 1; anything else is a bug and keeps its traceback."""
+    try:
+        yield
+    except DeepInferNeuronError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def write_report(path: Path | None, report: Any) -> None:
+    """Write a dataclass or a mapping as JSON to ``path``, whole or not at all; None writes nothing."""
+    if path is None:
+        return
+    content = report if isinstance(report, Mapping) else dataclasses.asdict(report)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(partial, path)
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator[Progress]:
+    """A bar on stderr for work that reports (done, total); silent when stderr is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+    """A table on stdout; numbers are right-aligned."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column, value in zip(columns, rows[0], strict=True):
+        table.add_column(column, justify="right" if isinstance(value, int | float) else "left")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
+    Console().print(table)
