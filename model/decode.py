@@ -122,11 +122,20 @@ class DecodeModel(nn.Module):
         )
 
     def forward(
-        self, input_ids: Tensor, positions: Tensor, block_tables: Tensor, window_blocks: Tensor, engram_rows: Tensor
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        block_tables: Tensor,
+        window_blocks: Tensor,
+        engram_rows: Tensor,
+        observe: Observer | None = None,
     ) -> Tensor:
-        """Logits float32 [B, vocab] of the next token; the inputs are those of ``decode_slots``."""
+        """Logits float32 [B, vocab] of the next token; the inputs are those of ``decode_slots``.
+
+        ``observe`` receives named intermediate values in eager runs, under the names the reference uses.
+        """
         access = DecodeAccess(
-            self.cache, self.config.sliding_window, self._tables(), positions, block_tables, window_blocks
+            self.cache, self.config.sliding_window, self._tables(), positions, block_tables, window_blocks, observe
         )
         return self._run(input_ids, engram_rows, access)
 

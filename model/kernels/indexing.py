@@ -50,7 +50,7 @@ def _candidates_shape(scores: Tensor, visible: Tensor, block_size: int, block_co
 def candidate_mask(scores: Tensor, visible: Tensor, block_size: int, block_count: int) -> Tensor:
     """Rows that stay eligible: the ``block_count`` best blocks of ``block_size`` by their maximum, the newest always.
 
-    scores [M, T], visible [M] int32 (rows below it exist): bool [M, T]. A block without a visible row is never kept.
+    scores [M, T], visible [M] int32 (rows below it exist): bool [M, T].
     """
     width = scores.shape[1]
     blocks = -(-width // block_size)
@@ -64,7 +64,7 @@ def candidate_mask(scores: Tensor, visible: Tensor, block_size: int, block_count
     best = torch.where(number == newest, float("inf"), best)
     values, indices = _order_descending(best, min(block_count, blocks))
     kept = torch.zeros_like(best, dtype=torch.bool).scatter(1, indices.long(), values > _HIDDEN)
-    return kept.unsqueeze(-1).expand(-1, -1, block_size).flatten(1)[:, :width]
+    return kept.unsqueeze(-1).expand(-1, -1, block_size).flatten(1)[:, :width] & ~hidden
 
 
 def _select_shape(scores: Tensor, visible: Tensor, candidates: Tensor | None, count: int) -> Tensor:
