@@ -3,7 +3,7 @@
 AOTAutograd leaves ``aten.copy_(placeholder, value)`` at the end of a graph for each input that the
 model updated. The value becomes one more output, and ``context.aliases`` says which input it belongs
 to; a target then writes it into that input's own memory. An output that returns an input, or an
-updated value, becomes a copy of it, so that only the added outputs alias anything.
+updated value, becomes a copy of its last value, so that only the added outputs alias anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def alias_input_mutations(module: fx.GraphModule, context: PassContext) -> int:
     changed = len(updates)
     for position, result in enumerate(results):
         if result in inputs or result in values.values():
-            results[position] = clone_before(output, result)
+            results[position] = clone_before(output, values.get(result, result))
             changed += 1
     for target, value in values.items():
         if value in inputs:

@@ -63,7 +63,7 @@ def _one_alias_per_update(module: fx.GraphModule, context: PassContext) -> Itera
         yield f"two outputs update one input: {context.aliases}"
     for position, source in context.aliases.items():
         value, root = results[position].meta["val"], inputs[source].meta["val"]
-        if value.shape != root.shape or value.dtype != root.dtype:
+        if (value.dtype, value.shape) != (root.dtype, root.shape):
             yield f"output {position} is {value.dtype} {list(value.shape)}, its input {inputs[source].name} is not"
 
 

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import fx
+
+from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.passes.context import PassContext
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().contiguous()
+    return tensor if tensor.dim() == 0 else tensor.view(torch.uint8)
+
+
+def equal_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.dtype == second.dtype and first.shape == second.shape and torch.equal(bits(first), bits(second))
+
+
+@dataclass
+class Checked:
+    """A captured graph, and the eager results every rewritten form of it has to reproduce."""
+
+    module: fx.GraphModule
+    context: PassContext
+    tensors: list[torch.Tensor]
+    results: list[torch.Tensor]
+    states: list[torch.Tensor]
+
+    def targets(self) -> list[Any]:
+        return [node.target for node in self.module.graph.nodes if node.op == "call_function"]
+
+    def assert_same_bits(self) -> None:
+        """Interpret the graph as it is now and compare results and updated inputs with the captured graph's."""
+        tensors = [tensor.clone() for tensor in self.tensors]
+        views = [tensor.view(self.context.carriers.get(i, tensor.dtype)) for i, tensor in enumerate(tensors)]
+        outputs = list(fx.Interpreter(self.module).run(*views))
+        for position, source in self.context.aliases.items():
+            views[source].copy_(outputs[position])
+        for result, expected in zip(outputs, self.results, strict=False):
+            assert equal_bits(result, expected)
+        assert len(outputs) - len(self.context.aliases) == len(self.results)
+        for tensor, expected in zip(tensors, self.states, strict=True):
+            assert equal_bits(tensor, expected)
+
+
+@pytest.fixture
+def checked() -> Callable[..., Checked]:
+    """Capture a function or module, run the graph in eager and keep what it gave."""
+
+    def make(function: Callable[..., Any], example_inputs: Sequence[torch.Tensor], **facts: Any) -> Checked:
+        captured = capture(function, example_inputs)
+        names = inspect.signature(getattr(function, "forward", function)).parameters
+        given = dict(zip(names, example_inputs, strict=True))
+        owners = [given[one.qualified_name] if one.tensor is None else one.tensor for one in captured.inputs]
+        tensors = [tensor.detach().clone() for tensor in owners]
+        states = [tensor.clone() for tensor in tensors]
+        results = [one.clone() for one in fx.Interpreter(copy.deepcopy(captured.module)).run(*states)]
+        return Checked(captured.module, PassContext(**facts), tensors, results, states)
+
+    return make

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import torch
+
+from deepinfer_neuron.passes.drop_assertions import drop_assertions
+
+aten = torch.ops.aten
+
+
+def test_assertions_and_identities_go(checked):
+    def step(x, labels):
+        return torch.nn.functional.one_hot(labels, 5) + x.detach().clone()
+
+    case = checked(step, [torch.randn(3, 5), torch.tensor([0, 4, 2])])
+    assert aten._assert_async.msg in case.targets()
+    assert drop_assertions(case.module, case.context) >= 3
+    assert not {aten._assert_async.msg, aten.detach.default, aten.clone.default} & set(case.targets())
+    case.assert_same_bits()
+
+
+def test_a_clone_that_changes_the_layout_stays(checked):
+    def step(x):
+        return x.t().contiguous().view(-1)
+
+    case = checked(step, [torch.randn(3, 5)])
+    drop_assertions(case.module, case.context)
+    assert aten.clone.default in case.targets()
+    case.assert_same_bits()

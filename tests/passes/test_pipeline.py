@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import fx
+
+from deepinfer_neuron.errors import GraphError
+from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
+from deepinfer_neuron.passes.pipeline import PASSES, run_passes
+from deepinfer_neuron.passes.verify import INVARIANTS, verify
+
+aten = torch.ops.aten
+
+
+class Step(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("root", torch.randn(8, 4).to(torch.bfloat16))
+
+    def forward(self, x, rows):
+        self.root.index_put_((rows,), x.detach())
+        unused = x + 3
+        del unused
+        return self.root[rows] * 2, x
+
+
+INPUTS = [torch.randn(2, 4).to(torch.bfloat16), torch.tensor([1, 4])]
+
+
+def test_the_whole_pipeline_keeps_every_bit(checked):
+    case = checked(Step(), INPUTS)
+    records = run_passes(case.module, case.context)
+    assert [record.name for record in records] == [entry.name for entry in PASSES]
+    assert [record.number for record in records] == list(range(len(PASSES)))
+    assert all(record.seconds >= 0 for record in records)
+    case.assert_same_bits()
+
+
+@pytest.mark.parametrize("limit", range(4))
+def test_the_limit_cuts_optional_passes_and_keeps_every_bit(checked, limit):
+    case = checked(Step(), INPUTS)
+    ran = [record.name for record in run_passes(case.module, case.context, limit=limit)]
+    optional = [entry.name for entry in PASSES if not entry.required]
+    required = [entry.name for entry in PASSES if entry.required]
+    assert set(ran) == {*required, *optional[:limit]}
+    case.assert_same_bits()
+
+
+def test_every_pass_leaves_its_graph_before_and_after(checked, tmp_path):
+    case = checked(Step(), INPUTS)
+    run_passes(case.module, case.context, dump_directory=tmp_path / "graphs")
+    files = sorted(path.name for path in (tmp_path / "graphs").iterdir())
+    expected = [f"{i:02d}_{entry.name}.{when}.txt" for i, entry in enumerate(PASSES) for when in ("after", "before")]
+    assert files == expected
+    assert "copy_" in (tmp_path / "graphs" / "01_alias_input_mutations.before.txt").read_text()
+    assert "copy_" not in (tmp_path / "graphs" / "01_alias_input_mutations.after.txt").read_text()
+
+
+def test_source_digests_tell_passes_apart():
+    digests = {entry.source_digest() for entry in PASSES}
+    assert len(digests) == len(PASSES)
+    assert all(len(digest) == 64 for digest in digests)
+
+
+def shaped(checked) -> tuple[fx.GraphModule, PassContext]:
+    case = checked(Step(), INPUTS)
+    run_passes(case.module, case.context)
+    return case.module, case.context
+
+
+def untyped(module, context):
+    next(node for node in module.graph.nodes if node.op == "call_function").meta.pop("val")
+
+
+def symbolic(module, context):
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    unaliased = set(range(3)) - set(context.aliases.values())
+    placeholders(module)[unaliased.pop()].meta["val"] = ShapeEnv().create_unbacked_symint()
+
+
+def updating(module, context):
+    node = placeholders(module)[0]
+    with module.graph.inserting_after(node):
+        module.graph.call_function(aten.relu_.default, (node,)).meta.update(node.meta)
+
+
+def aliased_twice(module, context):
+    context.aliases[0] = next(iter(context.aliases.values()))
+
+
+def misnamed(module, context):
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    nodes[1]._rename = None
+    nodes[1].name = nodes[0].name
+
+
+def float8_input(module, context):
+    context.target = "trn2"
+    placeholders(module)[0].meta["val"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
+
+
+BREAKS = (untyped, symbolic, updating, aliased_twice, misnamed, float8_input)
+
+
+@pytest.mark.parametrize(("number", "break_graph"), list(enumerate(BREAKS)), ids=[one.__name__ for one in BREAKS])
+def test_each_invariant_catches_its_violation(checked, number, break_graph):
+    module, context = shaped(checked)
+    verify(module, context)
+    break_graph(module, context)
+    with pytest.raises(GraphError, match=INVARIANTS[number].rule):
+        verify(module, context)
+
+
+def test_every_invariant_has_a_violation():
+    assert len(BREAKS) == len(INVARIANTS)
+
+
+def test_float8_may_cross_the_host_boundary(checked):
+    module, context = shaped(checked)
+    assert context.target == "host"
+    output_node(module).args[0][0].meta["val"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
+    verify(module, context)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepinfer_neuron.errors import ConfigError
+from deepinfer_neuron.settings import Settings
+
+
+def test_an_empty_environment_gives_the_defaults():
+    assert Settings.from_environment({}) == Settings()
+
+
+def test_every_variable_is_read():
+    settings = Settings.from_environment(
+        {
+            "DEEPINFER_NEURON_DUMP": "graphs",
+            "DEEPINFER_NEURON_PASS_LIMIT": "2",
+            "DEEPINFER_ENFORCE_EAGER": "1",
+            "DEEPINFER_NEURON_DEVICE": "cpu",
+            "DEEPINFER_NEURON_NUM_KV_BLOCKS": "64",
+        }
+    )
+    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("DEEPINFER_NEURON_PASS_LIMIT", "-1", "at least 0"),
+        ("DEEPINFER_NEURON_PASS_LIMIT", "many", "at least 0"),
+        ("DEEPINFER_NEURON_NUM_KV_BLOCKS", "0", "at least 1"),
+        ("DEEPINFER_ENFORCE_EAGER", "maybe", "1 or 0"),
+        ("DEEPINFER_NEURON_DEVICE", "neuron", "use cpu"),
+        ("DEEPINFER_NEURON_DEVICE", "gpu", "expected cpu"),
+    ],
+)
+def test_an_unusable_value_is_refused_by_name(name, value, message):
+    with pytest.raises(ConfigError, match=name) as caught:
+        Settings.from_environment({name: value})
+    assert message in str(caught.value)
+
+
+def test_the_process_environment_is_read_once():
+    code = (
+        "import os; from deepinfer_neuron.settings import settings; first = settings();"
+        "os.environ['DEEPINFER_NEURON_PASS_LIMIT'] = '5'; assert settings() is first; print(first.pass_limit)"
+    )
+    environment = {**os.environ, "DEEPINFER_NEURON_PASS_LIMIT": "3"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "3"
