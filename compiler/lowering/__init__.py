@@ -1,0 +1,1 @@
+"""FX graphs of aten operators to StableHLO modules."""

@@ -1,0 +1,233 @@
+"""Sums, products, quotients, remainders, powers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxlib.mlir.dialects import stablehlo
+
+from ...errors import LoweringError
+from ...runtime.artifacts import TensorType
+from .emitter import Emitter, Operand
+from .registry import lowers
+from .tensor import Tensor, computation_dtype, is_float
+
+aten = torch.ops.aten
+
+
+def operands(e: Emitter, result: TensorType, *values: Operand) -> list[Tensor]:
+    """Broadcast to the result's shape, in the type that PyTorch computes in."""
+    dtype = computation_dtype(result.dtype)
+    return [e.operand(value, dtype, result.shape) for value in values]
+
+
+@lowers(aten.add.Tensor, aten.add.Scalar)
+def add(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1) -> Tensor:
+    """a + alpha * b; on booleans, or."""
+    x, y = operands(e, result, a, b)
+    if alpha != 1:
+        y = e.multiply(y, e.constant(alpha, y.dtype, y.shape))
+    operation = stablehlo.or_ if result.dtype is torch.bool else stablehlo.add
+    return e.convert(e.binary(operation, x, y), result.dtype)
+
+
+@lowers(aten.sub.Tensor, aten.sub.Scalar)
+def sub(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1) -> Tensor:
+    """a - alpha * b."""
+    x, y = operands(e, result, a, b)
+    if alpha != 1:
+        y = e.multiply(y, e.constant(alpha, y.dtype, y.shape))
+    return e.convert(e.binary(stablehlo.subtract, x, y), result.dtype)
+
+
+@lowers(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1) -> Tensor:
+    """b - alpha * a."""
+    return sub(e, result, b, a, alpha)
+
+
+@lowers(aten.mul.Tensor, aten.mul.Scalar)
+def mul(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
+    """a * b; on booleans, and."""
+    x, y = operands(e, result, a, b)
+    if result.dtype is torch.bool:
+        return e.binary(stablehlo.and_, x, y)
+    return e.convert(e.multiply(x, y), result.dtype)
+
+
+@lowers(aten.square.default)
+def square(e: Emitter, result: TensorType, a: Tensor) -> Tensor:
+    """a * a."""
+    return mul(e, result, a, a)
+
+
+@lowers(aten.addcmul.default)
+def addcmul(e: Emitter, result: TensorType, a: Tensor, b: Tensor, c: Tensor, value: float = 1) -> Tensor:
+    """a + value * b * c."""
+    x, y, z, scale = operands(e, result, a, b, c, value)
+    return e.convert(e.add(x, e.multiply(e.multiply(scale, y), z)), result.dtype)
+
+
+@lowers(aten.addcdiv.default)
+def addcdiv(e: Emitter, result: TensorType, a: Tensor, b: Tensor, c: Tensor, value: float = 1) -> Tensor:
+    """a + value * b / c."""
+    x, y, z, scale = operands(e, result, a, b, c, value)
+    return e.convert(e.add(x, e.divide(e.multiply(scale, y), z)), result.dtype)
+
+
+@lowers(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(e: Emitter, result: TensorType, start: Tensor, end: Tensor, weight: Operand) -> Tensor:
+    """start + weight * (end - start), from the nearer end (ATen lerp)."""
+    x, y, w = operands(e, result, start, end, weight)
+    difference = e.binary(stablehlo.subtract, y, x)
+    one = e.constant(1, w.dtype, w.shape)
+    from_start = e.add(x, e.multiply(w, difference))
+    from_end = e.binary(stablehlo.subtract, y, e.multiply(difference, e.binary(stablehlo.subtract, one, w)))
+    near_start = e.compare("LT", e.unary(stablehlo.abs, w), e.constant(0.5, w.dtype, w.shape))
+    return e.convert(e.select(near_start, from_start, from_end), result.dtype)
+
+
+@lowers(aten.div.Tensor, aten.div.Scalar)
+def div(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
+    """True division."""
+    x, y = operands(e, result, a, b)
+    return e.convert(e.divide(x, y), result.dtype)
+
+
+@lowers(aten.reciprocal.default)
+def reciprocal(e: Emitter, result: TensorType, a: Tensor) -> Tensor:
+    """1 / a."""
+    return div(e, result, 1, a)
+
+
+@lowers(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(e: Emitter, result: TensorType, a: Operand, b: Operand, rounding_mode: str | None = None) -> Tensor:
+    """Division rounded to the floor or towards zero."""
+    if rounding_mode is None:
+        return div(e, result, a, b)
+    if rounding_mode == "floor":
+        return floor_divide(e, result, a, b)
+    x, y = operands(e, result, a, b)
+    quotient = e.divide(x, y)
+    return e.convert(truncate(e, quotient) if is_float(x.dtype) else quotient, result.dtype)
+
+
+@lowers(aten.floor_divide.default, aten.floor_divide.Scalar)
+def floor_divide(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
+    """Floor of the quotient, computed from the remainder as ATen does."""
+    x, y = operands(e, result, a, b)
+    if not is_float(x.dtype):
+        return _integer_floor_divide(e, x, y)
+    zero, one, half = (e.constant(number, x.dtype, x.shape) for number in (0.0, 1.0, 0.5))
+    remainder = e.binary(stablehlo.remainder, x, y)
+    quotient = e.divide(e.binary(stablehlo.subtract, x, remainder), y)
+    quotient = e.select(_signs_differ(e, remainder, y), e.binary(stablehlo.subtract, quotient, one), quotient)
+    floored = e.unary(stablehlo.floor, quotient)
+    above = e.compare("GT", e.binary(stablehlo.subtract, quotient, floored), half)
+    floored = e.select(above, e.add(floored, one), floored)
+    signed_zero = copy_sign(e, zero, e.divide(x, y))
+    floored = e.select(e.compare("EQ", quotient, zero), signed_zero, floored)
+    by_zero = e.compare("EQ", y, zero)
+    return e.convert(e.select(by_zero, e.divide(x, y), floored), result.dtype)
+
+
+def _integer_floor_divide(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    quotient = e.binary(stablehlo.divide, x, y)
+    if not x.dtype.is_signed:
+        return quotient
+    remainder = e.binary(stablehlo.remainder, x, y)
+    lower = e.binary(stablehlo.subtract, quotient, e.constant(1, x.dtype, x.shape))
+    return e.select(_signs_differ(e, remainder, y), lower, quotient)
+
+
+def _signs_differ(e: Emitter, remainder: Tensor, divisor: Tensor) -> Tensor:
+    """True where a non-zero remainder and the divisor have different signs."""
+    zero = e.constant(0, remainder.dtype, remainder.shape)
+    different = e.compare("NE", e.compare("LT", remainder, zero), e.compare("LT", divisor, zero))
+    return e.binary(stablehlo.and_, e.compare("NE", remainder, zero), different)
+
+
+@lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
+    """Remainder with the sign of the divisor."""
+    x, y = operands(e, result, a, b)
+    rest = e.binary(stablehlo.remainder, x, y)
+    if not x.dtype.is_signed:
+        return rest
+    return e.convert(e.select(_signs_differ(e, rest, y), e.add(rest, y), rest), result.dtype)
+
+
+@lowers(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
+    """Remainder with the sign of the dividend."""
+    x, y = operands(e, result, a, b)
+    return e.convert(e.binary(stablehlo.remainder, x, y), result.dtype)
+
+
+@lowers(aten.pow.Tensor_Scalar)
+def pow_scalar(e: Emitter, result: TensorType, base: Tensor, exponent: float) -> Tensor:
+    """base ** number; ATen spells small powers as products and roots."""
+    (x,) = operands(e, result, base)
+    one = e.constant(1, x.dtype, x.shape)
+    if exponent == 0:
+        return e.constant(1, result.dtype, result.shape)
+    if exponent == 1:
+        power = x
+    elif exponent == 2:
+        power = e.multiply(x, x)
+    elif exponent == 3:
+        power = e.multiply(e.multiply(x, x), x)
+    elif exponent == 0.5:
+        power = e.unary(stablehlo.sqrt, x)
+    elif exponent == -0.5:
+        power = reciprocal_root(e, x)
+    elif exponent == -1 and is_float(x.dtype):
+        power = e.divide(one, x)
+    elif exponent == -2 and is_float(x.dtype):
+        power = e.divide(one, e.multiply(x, x))
+    elif is_float(x.dtype):
+        power = e.binary(stablehlo.power, x, e.constant(exponent, x.dtype, x.shape))
+    else:
+        power = _integer_power(e, x, int(exponent))
+    return e.convert(power, result.dtype)
+
+
+def _integer_power(e: Emitter, x: Tensor, exponent: int) -> Tensor:
+    if exponent < 0:
+        raise LoweringError(f"integers to the negative power {exponent} are not supported: convert to a float first")
+    power = e.constant(1, x.dtype, x.shape)
+    while exponent:
+        if exponent & 1:
+            power = e.binary(stablehlo.multiply, power, x)
+        x = e.binary(stablehlo.multiply, x, x)
+        exponent >>= 1
+    return power
+
+
+@lowers(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow_tensor(e: Emitter, result: TensorType, base: Operand, exponent: Tensor) -> Tensor:
+    """base ** exponent, elementwise."""
+    x, y = operands(e, result, base, exponent)
+    return e.convert(e.binary(stablehlo.power, x, y), result.dtype)
+
+
+def truncate(e: Emitter, x: Tensor) -> Tensor:
+    """Round towards zero."""
+    floor, ceil = e.unary(stablehlo.floor, x), e.unary(stablehlo.ceil, x)
+    return e.select(e.compare("LT", x, e.constant(0, x.dtype, x.shape)), ceil, floor)
+
+
+def reciprocal_root(e: Emitter, x: Tensor) -> Tensor:
+    """1 / sqrt(x): one instruction, or in exact numerics a correctly rounded root and quotient as on the CPU."""
+    if not e.options.exact:
+        return e.unary(stablehlo.rsqrt, x)
+    return e.divide(e.constant(1, x.dtype, x.shape), e.barrier(e.unary(stablehlo.sqrt, x)))
+
+
+def copy_sign(e: Emitter, magnitude: Tensor, sign: Tensor) -> Tensor:
+    """The magnitude of one float tensor with the sign bit of another, zeros and NaN included."""
+    bits: Any = {2: torch.int16, 4: torch.int32, 8: torch.int64}[sign.dtype.itemsize]
+    negative = e.compare("LT", e.bitcast(sign, bits, sign.shape), e.constant(0, bits, sign.shape))
+    positive = e.unary(stablehlo.abs, magnitude)
+    return e.select(negative, e.unary(stablehlo.negate, positive), positive)

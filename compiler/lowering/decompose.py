@@ -1,0 +1,66 @@
+"""Graphs of operators that have no rule of their own, traced from their registered decompositions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_aggregate
+from torch.utils._pytree import tree_flatten
+
+
+class Decompositions:
+    """Decomposition graphs of one lowering, traced once for each operator signature."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[Any, fx.GraphModule] = {}
+
+    def exists(self, node: fx.Node) -> bool:
+        """Whether the node's operator has a registered decomposition."""
+        return isinstance(node.target, OpOverload) and node.target in decomposition_table
+
+    def key(self, node: fx.Node) -> tuple[Any, str]:
+        """What a decomposition depends on: the operator, the tensor types and every other argument."""
+        positions = {source: index for index, source in enumerate(node.all_input_nodes)}
+
+        def described(argument: Any) -> Any:
+            if not isinstance(argument, fx.Node):
+                return argument
+            value = argument.meta["val"]
+            return f"#{positions[argument]}:{value.dtype}{tuple(value.shape)}"
+
+        return node.target, repr(map_aggregate((node.args, node.kwargs), described))
+
+    def graph(self, node: fx.Node) -> fx.GraphModule:
+        """A functional aten graph; its placeholders are the node's distinct tensor inputs in order of first use."""
+        key = self.key(node)
+        if key not in self._graphs:
+            self._graphs[key] = _trace(node, decomposition_table[node.target])  # pyright: ignore
+        return self._graphs[key]
+
+
+def _trace(node: fx.Node, decomposition: Callable[..., Any]) -> fx.GraphModule:
+    sources = node.all_input_nodes
+    positions = {source: index for index, source in enumerate(sources)}
+
+    def flat(*tensors: torch.Tensor) -> tuple[Any, ...]:
+        arguments, keywords = map_aggregate(
+            (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
+        )
+        return tuple(tree_flatten(decomposition(*arguments, **keywords))[0])
+
+    with FakeTensorMode(), torch.no_grad():
+        fakes = [torch.empty(source.meta["val"].shape, dtype=source.meta["val"].dtype) for source in sources]
+        graph = make_fx(flat, tracing_mode="fake")(*fakes)
+        return make_fx(torch.func.functionalize(flat), tracing_mode="fake")(*fakes) if _mutates(graph) else graph
+
+
+def _mutates(graph: fx.GraphModule) -> bool:
+    targets = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
+    return any(target._schema.is_mutable for target in targets)

@@ -1,0 +1,272 @@
+"""Reads and writes at computed positions: gathers and scatters, always with int32 indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from ...errors import LoweringError
+from ...runtime.artifacts import TensorType
+from .comparison import where
+from .emitter import Emitter, Operand, Scalar
+from .registry import lowers
+from .shape import axis_of
+from .tensor import Tensor
+
+aten = torch.ops.aten
+
+Combine = Callable[[ir.Value, ir.Value], ir.Value]
+
+
+def overwrite(old: ir.Value, new: ir.Value) -> ir.Value:
+    """The new value replaces the old one."""
+    return new
+
+
+def accumulate(old: ir.Value, new: ir.Value) -> ir.Value:
+    """The new value is added."""
+    return stablehlo.add(old, new)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where a gather or scatter works.
+
+    ``vectors`` is int32 [*batch, len(axes)]: one coordinate for each indexed axis of the operand.
+    ``batch_start`` is where the batch dimensions stand among the result's.
+    """
+
+    vectors: Tensor
+    axes: tuple[int, ...]
+    batch_start: int
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Shape of the index."""
+        return self.vectors.shape[:-1]
+
+    def result_shape(self, operand: Sequence[int]) -> tuple[int, ...]:
+        """Shape of what is read or written."""
+        window = [size for axis, size in enumerate(operand) if axis not in self.axes]
+        return (*window[: self.batch_start], *self.batch, *window[self.batch_start :])
+
+    def window_axes(self, operand: Sequence[int]) -> list[int]:
+        """Dimensions of the result that are not batch dimensions."""
+        count = len(self.result_shape(operand))
+        return [axis for axis in range(count) if not self.batch_start <= axis < self.batch_start + len(self.batch)]
+
+
+def positions(e: Emitter, shape: Sequence[int], indices: dict[int, Tensor]) -> Positions:
+    """Positions from one integer tensor for each indexed axis, broadcast together; negative ones count from the end.
+
+    The batch dimensions stand where the indexed axes stood, or first when those are not adjacent.
+    """
+    axes = tuple(sorted(indices))
+    batch = torch.broadcast_shapes(*[indices[axis].shape for axis in axes])
+    columns = [e.reshape(e.expand(_wrapped(e, indices[axis], shape[axis]), batch), (*batch, 1)) for axis in axes]
+    adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
+    return Positions(e.concatenate(columns, len(batch)), axes, axes[0] if adjacent else 0)
+
+
+def _wrapped(e: Emitter, index: Tensor, size: int) -> Tensor:
+    narrow = e.convert(index, torch.int32)
+    if not index.dtype.is_signed:
+        return narrow
+    below = e.compare("LT", narrow, e.constant(0, torch.int32, narrow.shape))
+    return e.select(below, e.add(narrow, e.constant(size, torch.int32, narrow.shape)), narrow)
+
+
+def gather_at(e: Emitter, x: Tensor, at: Positions) -> Tensor:
+    """Read the slices at the positions."""
+    sizes = [1 if axis in at.axes else size for axis, size in enumerate(x.shape)]
+    numbers = stablehlo.GatherDimensionNumbers.get(
+        at.window_axes(x.shape), list(at.axes), [], [], list(at.axes), len(at.batch)
+    )
+    return Tensor(stablehlo.gather(x.value, at.vectors.value, numbers, sizes), x.dtype, at.result_shape(x.shape))
+
+
+def scatter_at(e: Emitter, x: Tensor, at: Positions, updates: Tensor, combine: Combine) -> Tensor:
+    """Write the slices at the positions; a later duplicate sees an earlier one."""
+    numbers = stablehlo.ScatterDimensionNumbers.get(
+        at.window_axes(x.shape), list(at.axes), [], [], list(at.axes), len(at.batch)
+    )
+    result = stablehlo.ScatterOp([x.value.type], [x.value], at.vectors.value, [updates.value], numbers)
+    element = e.type(x.dtype, ())
+    block = result.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        stablehlo.return_([combine(block.arguments[0], block.arguments[1])])
+    return Tensor(result.results[0], x.dtype, x.shape)
+
+
+def _integer_indices(indices: Sequence[Tensor | None]) -> dict[int, Tensor]:
+    chosen = {axis: index for axis, index in enumerate(indices) if index is not None}
+    if any(index.dtype in (torch.bool, torch.uint8) for index in chosen.values()):
+        raise LoweringError(
+            "indexing with a boolean mask has a shape that depends on data: use torch.where, or integer positions"
+        )
+    return chosen
+
+
+@lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index(e: Emitter, result: TensorType, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x[i, :, j, ...] with integer tensors."""
+    return gather_at(e, x, positions(e, x.shape, _integer_indices(indices)))
+
+
+@lowers(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(
+    e: Emitter,
+    result: TensorType,
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+) -> Tensor:
+    """x with x[i, :, j, ...] replaced, or increased; a boolean mask selects where one value a row is given."""
+    mask = indices[0]
+    if len(indices) == 1 and mask is not None and mask.dtype is torch.bool:
+        return _masked_put(e, result, x, mask, values, accumulate)
+    at = positions(e, x.shape, _integer_indices(indices))
+    updates = e.operand(values, x.dtype, at.result_shape(x.shape))
+    return scatter_at(e, x, at, updates, stablehlo.add if accumulate else overwrite)
+
+
+def _masked_put(e: Emitter, result: TensorType, x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
+    window = x.shape[mask.rank :]
+    if values.rank > len(window) and values.shape[: values.rank - len(window)] != (1,):
+        raise LoweringError(f"assigning {values.shape[0]} rows through a boolean mask depends on data: use torch.where")
+    row = e.reshape(values, values.shape[max(values.rank - len(window), 0) :])
+    spread = e.broadcast(mask, x.shape, range(mask.rank))
+    value = e.operand(row, x.dtype, x.shape)
+    return where(e, result, spread, e.add(x, value) if accumulate else value, x)
+
+
+@lowers(aten.index_select.default)
+def index_select(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Slices of one dimension, in the index's order."""
+    if not x.rank:
+        return x
+    axis = axis_of(x, dim)
+    return gather_at(e, x, positions(e, x.shape, {axis: e.reshape(index, result.shape[axis : axis + 1])}))
+
+
+@lowers(aten.embedding.default)
+def embedding(
+    e: Emitter,
+    result: TensorType,
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of a table."""
+    return gather_at(e, weight, positions(e, weight.shape, {0: indices}))
+
+
+def _along(e: Emitter, x: Tensor, dim: int, index: Tensor) -> Positions:
+    """One position for each element of the index, which replaces the coordinate along ``dim``."""
+    axis = axis_of(x, dim)
+    coordinates = {other: e.iota(torch.int32, index.shape, other) for other in range(x.rank) if other != axis}
+    coordinates[axis] = e.convert(index, torch.int32)
+    columns = [e.reshape(coordinates[other], (*index.shape, 1)) for other in range(x.rank)]
+    return Positions(e.concatenate(columns, index.rank), tuple(range(x.rank)), 0)
+
+
+def _as_vectors(e: Emitter, *tensors: Tensor) -> list[Tensor]:
+    """0-d tensors as vectors of one element, so that they have a dimension to index."""
+    return [tensor if tensor.rank else e.reshape(tensor, (1,)) for tensor in tensors]
+
+
+@lowers(aten.gather.default)
+def gather(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Tensor:
+    """x[i, index[i, j], ...] along one dimension."""
+    source, where_to = _as_vectors(e, x, index)
+    return e.reshape(gather_at(e, source, _along(e, source, dim, where_to)), result.shape)
+
+
+def _scatter_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Operand, combine: Combine) -> Tensor:
+    target, where_to = _as_vectors(e, x, index)
+    if isinstance(source, Tensor) and source.rank:
+        source = e.slice(source, [0] * source.rank, where_to.shape, [1] * source.rank)
+    updates = e.operand(source, x.dtype, where_to.shape)
+    return e.reshape(scatter_at(e, target, _along(e, target, dim, where_to), updates, combine), x.shape)
+
+
+@lowers(aten.scatter.src, aten.scatter.value)
+def scatter(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Operand) -> Tensor:
+    """x with elements along one dimension replaced."""
+    return _scatter_along(e, x, dim, index, source, overwrite)
+
+
+@lowers(aten.scatter_add.default)
+def scatter_add(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with elements along one dimension increased."""
+    return _scatter_along(e, x, dim, index, source, accumulate)
+
+
+SCATTER_REDUCTIONS: dict[str, Combine] = {
+    "sum": stablehlo.add,
+    "prod": stablehlo.multiply,
+    "amax": stablehlo.maximum,
+    "amin": stablehlo.minimum,
+}
+
+
+@lowers(aten.scatter_reduce.two)
+def scatter_reduce(
+    e: Emitter,
+    result: TensorType,
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    include_self: bool = True,
+) -> Tensor:
+    """x with elements along one dimension combined with the source."""
+    if reduce not in SCATTER_REDUCTIONS or not include_self:
+        raise LoweringError(
+            f"scatter_reduce(reduce={reduce!r}, include_self={include_self}) has no lowering: "
+            f"use one of {', '.join(SCATTER_REDUCTIONS)} with include_self=True"
+        )
+    return _scatter_along(e, x, dim, index, source, SCATTER_REDUCTIONS[reduce])
+
+
+def _rows_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Operand, combine: Combine) -> Tensor:
+    """Combine whole slices of one dimension with the source's slices."""
+    (target, where_to) = _as_vectors(e, x, index)
+    at = positions(e, target.shape, {axis_of(target, dim): where_to})
+    updates = (
+        source
+        if isinstance(source, Tensor) and source.rank
+        else e.operand(source, x.dtype, at.result_shape(target.shape))
+    )
+    return e.reshape(scatter_at(e, target, at, updates, combine), x.shape)
+
+
+@lowers(aten.index_copy.default)
+def index_copy(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with slices of one dimension replaced."""
+    return _rows_along(e, x, dim, index, source, overwrite)
+
+
+@lowers(aten.index_add.default)
+def index_add(
+    e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Scalar = 1
+) -> Tensor:
+    """x with slices of one dimension increased by alpha times the source."""
+    scaled = source if alpha == 1 else e.multiply(source, e.constant(alpha, source.dtype, source.shape))
+    return _rows_along(e, x, dim, index, scaled, accumulate)
+
+
+@lowers(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
+    """x with slices of one dimension set to one value."""
+    filler: Any = e.operand(value, x.dtype, ()) if isinstance(value, Tensor) else value
+    return _rows_along(e, x, dim, index, filler, overwrite)

@@ -1,0 +1,85 @@
+"""Checks a graph before lowering, so that one error lists everything the model has to change."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from ...errors import LoweringError
+from .decompose import Decompositions
+from .locations import SourceLine, source_line
+from .registry import LOWERINGS
+
+aten = torch.ops.aten
+
+DROPPED = frozenset(
+    {
+        aten._assert_async.msg,
+        aten._assert_async.default,
+        aten._assert_scalar.default,
+        aten._assert_tensor_metadata.default,
+    }
+)
+
+ADVICE = {
+    "nonzero": "its shape depends on data: keep all positions and a mask, and use torch.where",
+    "masked_select": "its shape depends on data: use torch.where with a fill value",
+    "unique": "its shape depends on data: sort, and compare neighbours",
+    "_unique2": "its shape depends on data: sort, and compare neighbours",
+    "_local_scalar_dense": "a tensor became a Python number: keep it a tensor (no .item() or .tolist())",
+    "as_strided": "write the view with slice, reshape or permute",
+    "set_": "a compiled program cannot exchange storages: copy values",
+    "multinomial": "draw random numbers outside the compiled step and pass them in",
+    "rand": "draw random numbers outside the compiled step and pass them in",
+    "randn": "draw random numbers outside the compiled step and pass them in",
+    "randint": "draw random numbers outside the compiled step and pass them in",
+    "bernoulli": "draw random numbers outside the compiled step and pass them in",
+    "native_dropout": "switch the model to eval() or draw the mask outside",
+}
+
+DEFAULT_ADVICE = "write it with supported operators, or register a decomposition for it"
+
+
+def check_graph(graph: fx.Graph, decompositions: Decompositions) -> None:
+    """Refuse dynamic shapes and operators without a rule.
+
+    Raises:
+        LoweringError: one line for each operator, with its overload, source line and what to write instead.
+    """
+    problems = list(dict.fromkeys(_problems(graph, decompositions, None)))
+    if problems:
+        raise LoweringError("the graph cannot be lowered:\n" + "\n".join(f"  {problem}" for problem in problems))
+
+
+def _problems(graph: fx.Graph, decompositions: Decompositions, caller: SourceLine | None) -> list[str]:
+    found: list[str] = []
+    for node in graph.nodes:
+        line = source_line(node) or caller
+        where = f" at {line}" if line else ""
+        if node.op not in ("placeholder", "get_attr", "output", "call_function"):
+            found.append(f"{node.op} {node.target}{where}: only aten graphs are lowered")
+        elif _is_dynamic(node.meta.get("val")):
+            found.append(f"{node.target}{where}: dynamic shape; compile with dynamic=False and pad to fixed sizes")
+        elif node.op != "call_function" or node.target in LOWERINGS or node.target in DROPPED:
+            continue
+        elif decompositions.exists(node):
+            found.extend(_problems(decompositions.graph(node).graph, decompositions, line))
+        elif node.target is not operator.getitem:
+            found.append(f"{node.target}{where}: no lowering; {_advice(node.target)}")
+    return found
+
+
+def _is_dynamic(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(_is_dynamic(one) for one in value)
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _advice(target: Any) -> str:
+    name = getattr(target, "_opname", None) or getattr(target, "__name__", "")
+    return ADVICE.get(name, DEFAULT_ADVICE)

@@ -1,0 +1,38 @@
+"""A compiled program and what is needed to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and static shape of one program input or output."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One compiled program.
+
+    ``aliases`` maps an output index to the input whose memory it takes over.
+    ``runtime_zero`` says that the program has one more int32 scalar input after
+    ``inputs``, which the device feeds with zero.
+    ``fingerprint`` names compiler, flags and machine features; a device refuses a payload made for another one.
+    """
+
+    target: str
+    payload: bytes
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    aliases: Mapping[int, int]
+    runtime_zero: bool
+    fingerprint: str

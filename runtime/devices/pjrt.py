@@ -1,0 +1,173 @@
+"""The host device: programs compiled by XLA for the CPU, run in this process by jaxlib's PJRT client."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jaxlib.version
+import torch
+from jaxlib import _jax, xla_client
+from torch.utils.dlpack import from_dlpack, to_dlpack
+
+from ...errors import DeviceError
+from ..artifacts import Artifact
+
+ALIGNMENT = 64
+"""Bytes: XLA copies a buffer that is less aligned, and a mutation would land in the copy."""
+
+STRICT_FLAGS: tuple[tuple[str, bool | str], ...] = (
+    ("xla_allow_excess_precision", False),
+    ("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),
+)
+"""Both are needed to keep every bf16 rounding: the first keeps convert pairs, the second stops fused dots."""
+
+
+def compile_options() -> Any:
+    """XLA options for one executable; loading needs the same as compiling."""
+    options = xla_client.CompileOptions()
+    options.env_option_overrides = list(STRICT_FLAGS)
+    return options
+
+
+@cache
+def client() -> Any:
+    """The process's PJRT client. The environment's ``PJRT_NPROC`` sets its threads, read here once."""
+    return xla_client.make_cpu_client()
+
+
+@cache
+def device_list() -> Any:
+    """The one device that programs run on."""
+    return _jax.DeviceList((client().local_devices()[0],))
+
+
+@cache
+def machine_fingerprint() -> str:
+    """What a payload depends on: jaxlib, the flags above and the processor's features."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    digest = hashlib.sha256(" ".join(sorted(features.split())).encode()).hexdigest()[:16]
+    flags = ",".join(f"{name}={value}" for name, value in STRICT_FLAGS)
+    return f"jaxlib {jaxlib.version.__version__}; {flags}; cpu {digest}"
+
+
+class PjrtExecutable:
+    """A program loaded on the host."""
+
+    def __init__(self, artifact: Artifact, loaded: Any, zero: tuple[Any, ...], owner: int):
+        self._artifact = artifact
+        self._execute = loaded.execute_sharded
+        self._zero = zero
+        self._owner = owner
+        self.optimized_hlo = loaded.get_hlo_text
+
+    @property
+    def artifact(self) -> Artifact:
+        """The artifact it was loaded from."""
+        return self._artifact
+
+    def execute(self, buffers: Sequence[Any]) -> list[Any]:
+        """Run the program; see ``Executable.execute``."""
+        if threading.get_ident() != self._owner:
+            raise DeviceError("the host device belongs to the thread that made it: execute from that thread")
+        try:
+            results = self._execute([*buffers, *self._zero])
+        except Exception as error:
+            raise DeviceError(self._explain(buffers, error)) from error
+        return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+
+    def _explain(self, buffers: Sequence[Any], error: Exception) -> str:
+        expected = len(self._artifact.inputs)
+        if len(buffers) != expected:
+            return f"the program takes {expected} buffers, got {len(buffers)}"
+        consumed = [index for index, buffer in enumerate(buffers) if buffer.is_deleted()]
+        if consumed:
+            return f"buffers {consumed} were consumed by an earlier call: pass the output that took over their memory"
+        return f"execution failed: {error}"
+
+
+class PjrtDevice:
+    """The CPU, through one PJRT client for the process."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._owner = threading.get_ident()
+        self._device = client().local_devices()[0]
+        self._zero = self.buffer(aligned_empty((), torch.int32).zero_())
+        _check_donation(self)
+
+    def load(self, artifact: Artifact) -> PjrtExecutable:
+        """Load a program; see ``Device.load``."""
+        if artifact.target != self.name:
+            raise DeviceError(f"the program was compiled for {artifact.target!r}; the host device runs 'host' programs")
+        if artifact.fingerprint != machine_fingerprint():
+            raise DeviceError(
+                f"the program was compiled for [{artifact.fingerprint}], this machine is [{machine_fingerprint()}]: "
+                "compile it again here"
+            )
+        try:
+            loaded = client().deserialize_executable(artifact.payload, device_list(), compile_options())
+        except Exception as error:
+            raise DeviceError(f"the program's payload is damaged: {error}; compile it again") from error
+        zero = (self._zero,) if artifact.runtime_zero else ()
+        return PjrtExecutable(artifact, loaded, zero, self._owner)
+
+    def buffer(self, tensor: torch.Tensor, donatable: bool = False) -> Any:
+        """A buffer on the tensor's memory; see ``Device.buffer``."""
+        if tensor.data_ptr() % ALIGNMENT or not tensor.is_contiguous() or tensor.device.type != "cpu":
+            raise DeviceError(_unusable(tensor))
+        # Despite its name, copy=True makes jaxlib take the memory as it is and allow donation; None forbids donation.
+        copy = True if donatable else None
+        return _jax.dlpack_managed_tensor_to_buffer(to_dlpack(tensor.detach()), self._device, None, copy=copy)
+
+    def to_torch(self, buffer: Any) -> torch.Tensor:
+        """A tensor on the buffer's memory; see ``Device.to_torch``."""
+        buffer.block_until_ready()
+        return from_dlpack(_jax.buffer_to_dlpack_managed_tensor(buffer))
+
+
+def aligned_empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Uninitialised memory that a buffer can use without a copy."""
+    elements = torch.Size(shape).numel()
+    raw = torch.empty(elements * dtype.itemsize + ALIGNMENT, dtype=torch.uint8)
+    offset = -raw.data_ptr() % ALIGNMENT
+    return raw[offset : offset + elements * dtype.itemsize].view(dtype).view(shape)
+
+
+def _unusable(tensor: torch.Tensor) -> str:
+    return (
+        f"a tensor of shape {list(tensor.shape)}, strides {list(tensor.stride())}, on {tensor.device}, "
+        f"{tensor.data_ptr() % ALIGNMENT} bytes off a {ALIGNMENT}-byte boundary cannot be a host buffer: "
+        "it must be contiguous, on the CPU and aligned; copy it into aligned_empty(shape, dtype)"
+    )
+
+
+_DONATING_PROGRAM = """
+func.func public @main(%x: tensor<64xi32> {tf.aliasing_output = 0 : i32}) -> tensor<64xi32> {
+  %0 = stablehlo.add %x, %x : tensor<64xi32>
+  return %0 : tensor<64xi32>
+}
+"""
+
+
+def _check_donation(device: PjrtDevice) -> None:
+    """Prove that an aliased input is updated in the tensor's own memory: jaxlib does not promise it.
+
+    Raises:
+        DeviceError: this jaxlib copies instead.
+    """
+    tensor = aligned_empty((64,), torch.int32).fill_(1)
+    program = client().compile_and_load(_DONATING_PROGRAM.encode(), device_list(), compile_options())
+    (result,) = program.execute([device.buffer(tensor, donatable=True)])
+    result.block_until_ready()
+    if result.unsafe_buffer_pointer() != tensor.data_ptr() or not bool((tensor == 2).all()):
+        raise DeviceError(
+            f"jaxlib {jaxlib.version.__version__} does not update torch memory in place: "
+            "install the version that this package is pinned to (see pyproject.toml)"
+        )
