@@ -33,23 +33,16 @@ class StepOutput:
 class ReferenceModel:
     """Meaning, not speed: each value is computed as the DeepSeek-V4.1 inference code computes it.
 
-    Weights are decoded at first use and kept. ``observe`` receives every named intermediate value, per layer under
-    ``layers.{L}.``, plus ``embed``, ``final.collapse``, ``final.norm`` and ``logits``.
+    Weights are decoded at first use and kept. In float32 nothing is rounded to bfloat16 and the quantisers see
+    float32. ``observe`` receives every named intermediate value, per layer under ``layers.{L}.``, plus ``embed``,
+    ``final.collapse``, ``final.norm`` and ``logits``.
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        dtype: torch.dtype = torch.bfloat16,
-        kv_quant: bool = True,
-        act_quant: bool = True,
-        observe: Observer | None = None,
+        self, checkpoint: Checkpoint, numerics: Numerics | None = None, observe: Observer | None = None
     ) -> None:
-        if dtype not in (torch.float32, torch.bfloat16):
-            raise InputError(f"the model runs in torch.float32 or torch.bfloat16, not in {dtype}")
         self.config = checkpoint.config
-        self.numerics = Numerics(dtype, kv_quant, act_quant)
-        self.weights = Weights(checkpoint, self.numerics)
+        self.weights = Weights(checkpoint, numerics or Numerics())
         self.observe = observe
         self.state = RequestState()
         self._tables = checkpoint.engram_tables()

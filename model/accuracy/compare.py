@@ -1,0 +1,137 @@
+"""Compares a candidate's values with golden ones, name by name, and says whether they agree within the noise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from ...errors import ArtifactError
+from .golden import KIND
+from .metrics import LogitError, logit_error, relative_error, ulp_distance
+from .tensor_file import read_tensors
+
+NOISE_FACTOR = 4
+"""Logits agree if their relative error is at most this many times the reference's own noise."""
+
+LEAST_NOISE = 1e-6
+"""Relative error allowed where the reference happened to repeat itself exactly."""
+
+
+@dataclass(frozen=True)
+class LogitRow:
+    """Logits under one name. ``noise_rel`` is the reference's own (None if unknown) and ``decided`` whether every
+    differing argmax lies within the noise; ``agrees`` sums up and is True where there is no noise to judge by."""
+
+    name: str
+    error: LogitError
+    noise_rel: float | None
+    decided: bool
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """Relative error of the residual streams after each layer, worst position."""
+
+    name: str
+    rel: list[float]
+
+
+@dataclass(frozen=True)
+class ValueRow:
+    """Any other tensor: elements that differ, and for floats the relative error and the largest distance in ulps."""
+
+    name: str
+    elements: int
+    different: int
+    rel: float | None
+    ulps: int | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and the golden names the candidate lacks."""
+
+    logits: list[LogitRow]
+    layers: list[LayerRow]
+    values: list[ValueRow]
+    missing: list[str]
+
+    @property
+    def agrees(self) -> bool:
+        """Nothing is missing and all logits agree."""
+        return not self.missing and all(row.agrees for row in self.logits)
+
+
+def compare_files(candidate: str | Path, golden: str | Path) -> Comparison:
+    """Compare two safetensors files of golden values or test vectors.
+
+    Raises ArtifactError if they have no name in common, or shapes or dtypes of a name differ.
+    """
+    values, _ = read_tensors(candidate)
+    expected, metadata = read_tensors(golden)
+    common = [name for name in expected if name in values]
+    if not common:
+        raise ArtifactError(f"{candidate} and {golden} have no tensor in common; compare files of the same prompts")
+    for name in common:
+        _check_alike(name, values[name], expected[name])
+    details = json.loads(metadata["prompts"]) if metadata.get("kind") == KIND else {}
+    logits = [name for name in common if _is_logits(name)]
+    layers = [name for name in common if name.endswith("/hidden")]
+    others = [name for name in common if name not in logits and name not in layers]
+    return Comparison(
+        logits=[_logit_row(name, values[name], expected[name], details) for name in logits],
+        layers=[_layer_row(name, values[name], expected[name]) for name in layers],
+        values=[_value_row(name, values[name], expected[name]) for name in others],
+        missing=[name for name in expected if name not in values],
+    )
+
+
+def _is_logits(name: str) -> bool:
+    return name.endswith("logits")
+
+
+def _check_alike(name: str, candidate: Tensor, golden: Tensor) -> None:
+    if candidate.shape != golden.shape or candidate.dtype != golden.dtype:
+        raise ArtifactError(
+            f"{name} is {candidate.dtype} {list(candidate.shape)} in the candidate and {golden.dtype} "
+            f"{list(golden.shape)} in the golden file; run both on the same prompts and settings"
+        )
+
+
+def _logit_row(name: str, candidate: Tensor, golden: Tensor, details: Mapping[str, dict]) -> LogitRow:
+    error = logit_error(candidate, golden)
+    detail = details.get(name.rpartition("/")[0])
+    if detail is None:
+        return LogitRow(name, error, None, error.argmax == 1, True)
+    noise = LogitError(**detail["noise"])
+    differs = (candidate.argmax(-1) != golden.argmax(-1)).tolist()
+    decided = all(
+        margin <= 2 * NOISE_FACTOR * noise.max
+        for margin, differ in zip(detail["margins"], differs, strict=True)
+        if differ
+    )
+    agrees = decided and error.rel <= max(NOISE_FACTOR * noise.rel, LEAST_NOISE)
+    return LogitRow(name, error, noise.rel, decided, agrees)
+
+
+def _layer_row(name: str, candidate: Tensor, golden: Tensor) -> LayerRow:
+    """Streams are [positions, L, n, d]."""
+    positions, layers = golden.shape[:2]
+    worst = [
+        max(relative_error(candidate[position, layer], golden[position, layer]) for position in range(positions))
+        for layer in range(layers)
+    ]
+    return LayerRow(name, worst)
+
+
+def _value_row(name: str, candidate: Tensor, golden: Tensor) -> ValueRow:
+    different = int((candidate != golden).sum())
+    if not golden.is_floating_point():
+        return ValueRow(name, golden.numel(), different, None, None)
+    ulps = int(ulp_distance(candidate, golden).max()) if golden.numel() else 0
+    return ValueRow(name, golden.numel(), different, relative_error(candidate, golden), ulps)

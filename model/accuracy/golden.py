@@ -1,0 +1,171 @@
+"""Golden files: what the reference says about the built-in prompts of one checkpoint.
+
+Tensors of a prompt p: ``p/tokens`` int64 [S + steps] (prompt, then the greedy choices), ``p/logits`` float32
+[steps + 1, V] (after the prompt and after each generated token) and ``p/hidden`` [steps + 1, L, streams, d] (residual
+streams after each layer at those positions, in the run's dtype).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...errors import ArtifactError
+from ..checkpoint.loader import Checkpoint
+from ..numerics import Numerics
+from ..reference.model import ReferenceModel
+from .fingerprint import checkpoint_fingerprint
+from .metrics import LogitError, logit_error
+from .prompts import built_in_prompts
+from .tensor_file import read_tensors, write_tensors
+from .trace import Trace
+
+KIND = "deepinfer_neuron.golden.1"
+GREEDY_STEPS = 8
+
+_DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
+
+
+@dataclass(frozen=True)
+class GoldenPrompt:
+    """One prompt's golden values; see the module docstring for shapes.
+
+    ``noise`` is the distance between two ways of running the reference, ``margins`` the lead of the best logit over
+    the second at each step: a smaller lead than the noise makes the argmax a matter of chance.
+    """
+
+    length: int
+    tokens: list[int]
+    logits: Tensor
+    hidden: Tensor
+    noise: LogitError
+    margins: list[float]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The content of a golden file and how it was made."""
+
+    prompts: Mapping[str, GoldenPrompt]
+    mode: str
+    fingerprint: str
+    torch_version: str
+    threads: int
+
+
+def mode_name(numerics: Numerics) -> str:
+    """The name of these switches in golden files, e.g. ``fp32``, ``bf16_kvq`` or ``bf16_kvq_actq``."""
+    return _DTYPE_NAMES[numerics.dtype] + "_kvq" * numerics.kv_quant + "_actq" * numerics.act_quant
+
+
+def write_golden(
+    checkpoint: Checkpoint,
+    path: str | Path,
+    numerics: Numerics | None = None,
+    prompts: Mapping[str, Sequence[int]] | None = None,
+    steps: int = GREEDY_STEPS,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Golden:
+    """Run the reference on the built-in (or given) prompts and write the golden file, whole or not at all.
+
+    ``progress(done, total)`` counts prompts.
+    """
+    numerics = numerics or Numerics()
+    prompts = built_in_prompts(checkpoint) if prompts is None else prompts
+    trace = Trace()
+    model = ReferenceModel(checkpoint, numerics, trace)
+    made = {}
+    for name, token_ids in prompts.items():
+        progress(len(made), len(prompts))
+        made[name] = _golden_prompt(model, trace, list(token_ids), steps)
+    golden = Golden(
+        made, mode_name(numerics), checkpoint_fingerprint(checkpoint), torch.__version__, torch.get_num_threads()
+    )
+    write_tensors(path, _tensors(golden), _metadata(golden))
+    return golden
+
+
+def load_golden(path: str | Path, checkpoint: Checkpoint | None = None) -> Golden:
+    """Read a golden file; raises ArtifactError if it is damaged, of another kind, or of another checkpoint."""
+    tensors, metadata = read_tensors(path)
+    if metadata.get("kind") != KIND:
+        raise ArtifactError(
+            f"{path} is of kind {metadata.get('kind')!r}, expected {KIND!r}; make it with `deepinfer-neuron golden DIR`"
+        )
+    try:
+        details = json.loads(metadata["prompts"])
+        prompts = {name: _read_prompt(name, tensors, detail) for name, detail in details.items()}
+        golden = Golden(prompts, metadata["mode"], metadata["fingerprint"], metadata["torch"], int(metadata["threads"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path} lacks golden values ({error}); make it again") from None
+    if checkpoint is not None and golden.fingerprint != checkpoint_fingerprint(checkpoint):
+        raise ArtifactError(
+            f"{path} was made from another checkpoint than {checkpoint.directory}; "
+            f"run `deepinfer-neuron golden {checkpoint.directory}` again"
+        )
+    return golden
+
+
+def _golden_prompt(model: ReferenceModel, trace: Trace, token_ids: list[int], steps: int) -> GoldenPrompt:
+    layers = model.config.num_hidden_layers
+    tokens = list(token_ids)
+    output = model.prefill(tokens)
+    logits, hidden = [output.logits], [trace.layers(layers, "ffn.expand")[:, -1]]
+    for _ in range(steps):
+        tokens.append(int(logits[-1].argmax()))
+        logits.append(model.decode(tokens[-1]).logits)
+        hidden.append(trace.layers(layers, "ffn.expand")[:, -1])
+    stacked = torch.cat(logits)
+    best = stacked.topk(2).values
+    noise = logit_error(_run_again(model, tokens, len(token_ids)), stacked)
+    return GoldenPrompt(len(token_ids), tokens, stacked, torch.stack(hidden), noise, (best[:, 0] - best[:, 1]).tolist())
+
+
+def _run_again(model: ReferenceModel, tokens: list[int], length: int) -> Tensor:
+    """The same logits with other orders of summation: all tokens as one prompt, on another number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if threads > 1 else 2)
+    try:
+        return model.prefill(tokens, range(length - 1, len(tokens))).logits
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _tensors(golden: Golden) -> dict[str, Tensor]:
+    tensors = {}
+    for name, prompt in golden.prompts.items():
+        tensors[f"{name}/tokens"] = torch.tensor(prompt.tokens)
+        tensors[f"{name}/logits"] = prompt.logits
+        tensors[f"{name}/hidden"] = prompt.hidden
+    return tensors
+
+
+def _metadata(golden: Golden) -> dict[str, str]:
+    details = {
+        name: {"length": prompt.length, "noise": asdict(prompt.noise), "margins": prompt.margins}
+        for name, prompt in golden.prompts.items()
+    }
+    return {
+        "kind": KIND,
+        "mode": golden.mode,
+        "fingerprint": golden.fingerprint,
+        "torch": golden.torch_version,
+        "threads": str(golden.threads),
+        "prompts": json.dumps(details),
+    }
+
+
+def _read_prompt(name: str, tensors: Mapping[str, Tensor], detail: dict) -> GoldenPrompt:
+    return GoldenPrompt(
+        length=detail["length"],
+        tokens=tensors[f"{name}/tokens"].tolist(),
+        logits=tensors[f"{name}/logits"],
+        hidden=tensors[f"{name}/hidden"],
+        noise=LogitError(**detail["noise"]),
+        margins=detail["margins"],
+    )
