@@ -1,1 +1,30 @@
 """Compile the decode step of a language model for AWS Trainium, replay it, and prove it right on any CPU."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from . import errors
+from .errors import DeepInferNeuronError
+
+if TYPE_CHECKING:
+    from .compiler.api import compile_decode
+    from .runtime.runner import DecodeRunner
+    from .runtime.slots import PaddingPolicy, SlotSpec
+
+__all__ = ["DecodeRunner", "DeepInferNeuronError", "PaddingPolicy", "SlotSpec", "compile_decode", "errors"]
+
+_HOMES = {
+    "compile_decode": ".compiler.api",
+    "DecodeRunner": ".runtime.runner",
+    "PaddingPolicy": ".runtime.slots",
+    "SlotSpec": ".runtime.slots",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that importing the package does not load Dynamo."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

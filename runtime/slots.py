@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .memory import aligned_empty
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class SlotBuffers:
         return heads
 
     def _allocate(self, spec: SlotSpec) -> Tensor:
-        return torch.full((self.maximum, *spec.row_shape), spec.pad_value, dtype=spec.dtype)
+        return aligned_empty((self.maximum, *spec.row_shape), spec.dtype).fill_(spec.pad_value)
 
     def _describe(self, inputs: Mapping[str, Any], live: int | None) -> str:
         problems = [f"unknown input {name!r}" for name in inputs if name not in self._buffers]

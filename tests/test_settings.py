@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.settings import Settings
 

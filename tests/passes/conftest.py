@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import fx
-
 from deepinfer_neuron.compiler.capture import capture
 from deepinfer_neuron.passes.context import PassContext
+from torch import fx
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

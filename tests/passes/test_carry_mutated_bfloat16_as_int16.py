@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from deepinfer_neuron.passes.alias_input_mutations import alias_input_mutations
 from deepinfer_neuron.passes.carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
 from deepinfer_neuron.passes.context import output_node, placeholders

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import torch
-
 from deepinfer_neuron.passes.drop_assertions import drop_assertions
 
 aten = torch.ops.aten

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import torch
-
 from deepinfer_neuron.passes.alias_input_mutations import alias_input_mutations
 from deepinfer_neuron.passes.context import placeholders
 from deepinfer_neuron.passes.merge_duplicate_inputs import merge_duplicate_inputs

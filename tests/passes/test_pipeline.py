@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import fx
-
 from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
 from deepinfer_neuron.passes.pipeline import PASSES, run_passes
 from deepinfer_neuron.passes.verify import INVARIANTS, verify
+from torch import fx
 
 aten = torch.ops.aten
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from deepinfer_neuron.errors import InputError
 from deepinfer_neuron.runtime.ladder import size_ladder
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-
 from deepinfer_neuron.errors import InputError
 from deepinfer_neuron.runtime.slots import ZERO, PaddingPolicy, SlotBuffers, SlotSpec
 

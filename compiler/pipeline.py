@@ -1,0 +1,78 @@
+"""From a captured aten graph to a compiled program: passes, lowering, target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from ..errors import ConfigError
+from ..passes.context import PassContext
+from ..passes.observer import PassRecord
+from ..passes.pipeline import run_passes
+from ..settings import settings
+from .lowering.lower import LoweredModule, lower_graph
+from .lowering.options import Numerics
+from .targets.base import Target
+from .targets.host import HostTarget
+
+TARGETS: Mapping[str, type[Target]] = {"host": HostTarget}
+
+
+@dataclass(frozen=True)
+class ShapedGraph:
+    """A lowered graph ready for its target, and how long the way there took.
+
+    ``carriers`` maps an input index to the dtype that the program takes the tensor's bits as.
+    """
+
+    lowered: LoweredModule
+    carriers: Mapping[int, torch.dtype]
+    passes: tuple[PassRecord, ...]
+    passes_s: float
+    lowering_s: float
+    nodes: int
+
+
+def find_target(name: str) -> Target:
+    """The target of that name; raises ConfigError listing the names there are."""
+    if name not in TARGETS:
+        raise ConfigError(f"unknown target {name!r}: expected one of {sorted(TARGETS)}")
+    return TARGETS[name]()
+
+
+def check_numerics(numerics: str) -> Numerics:
+    """``numerics`` if it is a mode of the lowering; raises ConfigError otherwise."""
+    if numerics == "fast" or numerics == "exact":
+        return numerics
+    raise ConfigError(f"unknown numerics {numerics!r}: expected 'fast' or 'exact'")
+
+
+def shape_graph(
+    module: fx.GraphModule, target: Target, numerics: Numerics, input_keys: Sequence[Hashable] = ()
+) -> ShapedGraph:
+    """Run the passes on ``module`` in place and lower it for ``target``.
+
+    Args:
+        input_keys: one key per placeholder, equal for the same memory seen the same way; empty if unknown.
+
+    Raises:
+        GraphError: the graph breaks an invariant of the lowering.
+        LoweringError: an operator has no lowering.
+    """
+    context = PassContext(target=target.name, input_keys=input_keys)
+    start = time.perf_counter()
+    records = run_passes(module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory)
+    shaped = time.perf_counter()
+    lowered = lower_graph(module, target.lowering_options(numerics), context.aliases)
+    return ShapedGraph(
+        lowered=lowered,
+        carriers=context.carriers,
+        passes=records,
+        passes_s=shaped - start,
+        lowering_s=time.perf_counter() - shaped,
+        nodes=sum(node.op == "call_function" for node in module.graph.nodes),
+    )

@@ -1,0 +1,29 @@
+"""Host memory that a device can use without copying it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+ALIGNMENT = 64
+"""Bytes: XLA copies a buffer that is less aligned, and an update in place would land in the copy."""
+
+
+def aligned_empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Uninitialised contiguous memory of ``shape`` on an ``ALIGNMENT`` boundary."""
+    size = torch.Size(shape).numel() * dtype.itemsize
+    raw = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
+    offset = -raw.data_ptr() % ALIGNMENT
+    return raw[offset : offset + size].view(dtype).view(shape)
+
+
+def is_shareable(tensor: Tensor) -> bool:
+    """Whether a device can use the tensor's own memory: on the CPU, contiguous and aligned."""
+    return tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.data_ptr() % ALIGNMENT == 0
+
+
+def shareable_copy(tensor: Tensor) -> Tensor:
+    """The same values in memory that a device can use."""
+    return aligned_empty(tensor.shape, tensor.dtype).copy_(tensor.detach())

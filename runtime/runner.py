@@ -1,0 +1,150 @@
+"""Replay compiled decode steps: the CudaGraphRunner contract.
+
+One program per batch size. A step picks the smallest program that holds the live batch, copies the
+inputs into static buffers, resets the padded rows, executes, and returns the live rows of the outputs.
+Weights, KV caches and static buffers are bound to the programs once, so a step runs no model code.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import DeviceError, InputError
+from .artifacts import Artifact
+from .devices.base import Buffer, Device
+from .plan import DecodePlan, ReplayPlan
+from .program import BoundProgram
+from .slots import SlotBuffers
+from .stats import CompileReport, RunnerStatistics
+from .weights import BoundTensors
+
+ABOVE_MAXIMUM = "batch above the largest compiled size"
+NOTHING_COMPILED = "nothing is compiled"
+
+
+class DecodeRunner:
+    """Runs a decode step for any live batch up to the largest compiled size.
+
+    Results are rows of memory that the next step may overwrite: clone what is kept longer. KV caches are
+    updated in place, in the memory of the model's own tensors, so eager code and replays see each other's
+    writes. A runner belongs to the thread that made it.
+
+    Args:
+        plan: slots and replay plans.
+        artifacts: compiled programs by digest.
+        tensors: the model, or a mapping, that holds every tensor the plan names.
+        device: where the programs run.
+        fallback: called with the inputs when the batch is above the largest compiled size.
+        reports: how the programs were compiled, if they were compiled here.
+    """
+
+    def __init__(
+        self,
+        plan: DecodePlan,
+        artifacts: Mapping[str, Artifact],
+        tensors: torch.nn.Module | Mapping[str, Tensor],
+        device: Device,
+        fallback: Callable[..., Any],
+        reports: Sequence[CompileReport] = (),
+    ):
+        replays = sorted(plan.replays, key=lambda replay: replay.batch_size)
+        self.plan = plan
+        self.batch_sizes = tuple(replay.batch_size for replay in replays)
+        self.maximum = max(self.batch_sizes, default=0)
+        self.reports = tuple(reports)
+        self.statistics = RunnerStatistics()
+        self._fallback = fallback
+        self._device = device
+        self._thread = threading.get_ident()
+        self._slots = SlotBuffers(plan.slots, max(self.maximum, 1))
+        bindings = [binding for replay in replays for binding in replay.inputs if binding.kind != "slot"]
+        self._tensors = BoundTensors(tensors, dict.fromkeys(binding.name for binding in bindings))
+        self._carriers = {binding.name: binding.carrier for binding in bindings}
+        self._root_names = list(dict.fromkeys(binding.name for binding in bindings if binding.kind == "kv"))
+        self._roots = self._bind_roots()
+        self._programs = self._load_programs(replays, artifacts)
+
+    def can_run(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether a program takes these inputs: declared slots, dtypes and shapes, and a batch that fits."""
+        try:
+            live = self._slots.live_rows(inputs)
+            self._slots.check(inputs, live)
+        except InputError:
+            return False
+        return live <= self.maximum
+
+    def __call__(self, **inputs: Tensor) -> Any:
+        """Run one step on ``[live, *row_shape]`` inputs; returns what the model returns, ``live`` rows of it.
+
+        Raises:
+            InputError: inputs are not the declared slots, or a bound tensor was re-allocated.
+            DeviceError: called from another thread than the runner's own, or the device failed.
+        """
+        if threading.get_ident() != self._thread:
+            raise DeviceError(
+                "a decode runner was called from another thread than the one that made it: make one per thread"
+            )
+        live = self._slots.live_rows(inputs)
+        self._slots.check(inputs, live)
+        if live > self.maximum:
+            return self._fall_back(inputs, live)
+        self._tensors.check_unmoved()
+        program = self._programs[bisect_left(self.batch_sizes, live)]
+        self._slots.load(inputs, live, program.size)
+        outputs = self._execute(program)
+        self.statistics.count_replay(program.size, live)
+        return program.result(outputs, live)
+
+    def warm_up(self) -> None:
+        """Execute every program once on padding only, largest first: it touches only what padded rows may touch."""
+        for program in reversed(self._programs):
+            self._slots.reset(0, program.size)
+            self._execute(program)
+
+    def _execute(self, program: BoundProgram) -> list[Buffer]:
+        try:
+            return program.execute(self._roots)
+        except Exception:
+            self._roots = self._bind_roots()
+            raise
+
+    def _fall_back(self, inputs: Mapping[str, Tensor], live: int) -> Any:
+        reason = ABOVE_MAXIMUM if self._programs else NOTHING_COMPILED
+        if reason not in self.statistics.fallbacks:
+            warnings.warn(
+                f"decode step with {live} rows runs in eager PyTorch: {reason} ({self.maximum}); "
+                "further ones are only counted, in statistics.fallbacks",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        self.statistics.fallbacks[reason] += 1
+        with torch.no_grad():
+            return self._fallback(**inputs)
+
+    def _bind_roots(self) -> list[Buffer]:
+        roots = [self._tensors[name].detach().view(self._carriers[name]) for name in self._root_names]
+        return [self._device.buffer(root, donatable=True) for root in roots]
+
+    def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundProgram]:
+        weights = {
+            ("weight", name): self._device.buffer(self._tensors[name].detach())
+            for name in self._tensors.names
+            if name not in self._root_names
+        }
+        return [self._load_program(replay, artifacts[replay.artifact], weights) for replay in replays]
+
+    def _load_program(
+        self, replay: ReplayPlan, artifact: Artifact, weights: Mapping[tuple[str, str], Buffer]
+    ) -> BoundProgram:
+        slots = {
+            ("slot", spec.name): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
+            for spec in self._slots.specs
+        }
+        return BoundProgram(replay, self._device.load(artifact), self._device, {**weights, **slots}, self._root_names)

@@ -1,0 +1,51 @@
+"""Counts of what a decode runner did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class RunnerStatistics:
+    """Counts since the runner was made.
+
+    Attributes:
+        replays: batch size of the program -> number of replays.
+        live_rows: rows that belonged to a request.
+        padded_rows: rows that did not.
+        fallbacks: reason -> steps that ran in eager PyTorch instead.
+    """
+
+    replays: Counter[int] = field(default_factory=Counter)
+    live_rows: int = 0
+    padded_rows: int = 0
+    fallbacks: Counter[str] = field(default_factory=Counter)
+
+    def count_replay(self, size: int, live: int) -> None:
+        """One replay of the program for ``size`` rows, ``live`` of them in use."""
+        self.replays[size] += 1
+        self.live_rows += live
+        self.padded_rows += size - live
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as a JSON object with stable keys."""
+        return {
+            "replays": {str(size): count for size, count in sorted(self.replays.items())},
+            "live_rows": self.live_rows,
+            "padded_rows": self.padded_rows,
+            "fallbacks": dict(sorted(self.fallbacks.items())),
+        }
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """How one batch size was compiled: seconds of each stage and nodes of the graph that was lowered."""
+
+    batch_size: int
+    capture_s: float
+    passes_s: float
+    lowering_s: float
+    compile_s: float
+    nodes: int

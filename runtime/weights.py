@@ -1,0 +1,76 @@
+"""The model's tensors that programs read and update in place, and the watch over their memory.
+
+Programs keep the addresses they were bound with. A tensor that is moved or replaced afterwards
+(``.to()``, ``load_state_dict(assign=True)``, a freed and re-made cache) would leave them reading old
+memory, so each step compares all addresses first. Copying new values into a tensor is fine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .memory import is_shareable, shareable_copy
+
+
+class BoundTensors:
+    """Named tensors of a module, or of a mapping, and the addresses they had when bound.
+
+    A tensor whose memory a device cannot use (not aligned, not contiguous) is first moved, in its owner, to
+    memory that it can.
+    """
+
+    def __init__(self, source: torch.nn.Module | Mapping[str, Tensor], names: Iterable[str]):
+        self.names = tuple(names)
+        places = [_place(source, name) for name in self.names]
+        for owner, key in places:
+            _make_shareable(owner[key])
+        self._owners = [owner for owner, _ in places]
+        self._keys = [key for _, key in places]
+        self._addresses = self._current_addresses()
+
+    def __getitem__(self, name: str) -> Tensor:
+        position = self.names.index(name)
+        return self._owners[position][self._keys[position]]
+
+    def check_unmoved(self) -> None:
+        """Raise InputError naming the first tensor whose memory is no longer where programs were bound to it."""
+        current = self._current_addresses()
+        if current != self._addresses:
+            moved = next(
+                name for name, new, old in zip(self.names, current, self._addresses, strict=True) if new != old
+            )
+            raise InputError(
+                f"{moved!r} was re-allocated after the runner was made, so compiled programs would use its old memory: "
+                "copy new values into the old tensor with copy_, or compile again"
+            )
+
+    def _current_addresses(self) -> list[int]:
+        return list(map(Tensor.data_ptr, map(getitem, self._owners, self._keys)))
+
+
+def _place(source: torch.nn.Module | Mapping[str, Tensor], name: str) -> tuple[Mapping[str, Any], str]:
+    """The dictionary that holds a tensor, and its key there."""
+    owner, key = _module_place(source, name) if isinstance(source, torch.nn.Module) else (source, name)
+    if not isinstance(owner.get(key), Tensor):
+        raise InputError(f"the model has no tensor {name!r}, which the compiled programs read")
+    return owner, key
+
+
+def _module_place(module: torch.nn.Module, name: str) -> tuple[Mapping[str, Any], str]:
+    path, _, key = name.rpartition(".")
+    try:
+        owner = module.get_submodule(path)
+    except AttributeError as error:
+        raise InputError(f"the model has no tensor {name!r}: {error}") from error
+    return (owner._parameters if key in owner._parameters else owner._buffers), key
+
+
+def _make_shareable(tensor: Tensor) -> None:
+    if not is_shareable(tensor):
+        tensor.data = shareable_copy(tensor)
