@@ -63,10 +63,13 @@ class DraftModel:
         """Propose the block that follows ``token_id``, the token after the last position written.
 
         ``forced`` gives the earlier tokens of the block that the Markov term sees (block size - 1 ids); by default
-        each is the greedy choice. Raises InputError before any :meth:`write` or for a wrong number of forced ids.
+        each is the greedy choice. Raises InputError before any :meth:`write`, for an unknown
+        token or a wrong number of forced ids.
         """
         config = self.config
         size = config.dspark_block_size
+        if not 0 <= token_id < config.vocab_size:
+            raise InputError(f"token id {token_id} is not in the vocabulary; pass ids 0..{config.vocab_size - 1}")
         if self._written == 0:
             raise InputError("a draft needs the backbone's hidden states; call write first")
         if forced is not None and len(forced) != size - 1:
