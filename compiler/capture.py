@@ -22,6 +22,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 from ..errors import CaptureError, InputError
 from ..runtime.structure import Description, describe
 from .capture_errors import explain_capture_failure, refuse_symbolic_values
+from .tracing import DECOMPOSITIONS, plain_attention
 
 Role = Literal["param", "buffer", "kv", "slot"]
 
@@ -116,13 +117,13 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
     context = TracingContext(source.fake_mode)
     context.tensor_to_context = source.tensor_to_context
     inputs = list(source.example_inputs)
-    with tracing(context):
+    with tracing(context), plain_attention():
         aot_module_simplified(
             source.graph_module,
             inputs,
             fw_compiler=keep,
             inference_compiler=keep,
-            decompositions={},
+            decompositions=DECOMPOSITIONS,
             keep_inference_input_mutations=True,
         )
     (module,) = captured

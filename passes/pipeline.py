@@ -10,6 +10,7 @@ from .alias_input_mutations import alias_input_mutations
 from .carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
 from .context import PassContext
 from .drop_assertions import drop_assertions
+from .index_as_strided import index_as_strided
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
@@ -17,6 +18,7 @@ from .verify import verify
 
 PASSES = (
     Pass(drop_assertions, required=True),
+    Pass(index_as_strided, required=True),
     Pass(alias_input_mutations, required=True),
     Pass(merge_duplicate_inputs),
     Pass(carry_mutated_bfloat16_as_int16),

@@ -20,8 +20,9 @@ def aligned_empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 def is_shareable(tensor: Tensor) -> bool:
-    """Whether a device can use the tensor's own memory: on the CPU, contiguous and aligned."""
-    return tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.data_ptr() % ALIGNMENT == 0
+    """Whether a device can use the tensor's own memory: on the CPU, contiguous, aligned and not lazily negated."""
+    plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_neg()
+    return plain and tensor.data_ptr() % ALIGNMENT == 0
 
 
 def shareable_copy(tensor: Tensor) -> Tensor:
