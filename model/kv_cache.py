@@ -7,6 +7,7 @@ write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -108,3 +109,12 @@ class KvCache(nn.Module):
         """Zero every root in place."""
         for root in self.buffers():
             root.zero_()
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """A copy of every root by name."""
+        return {name: root.clone() for name, root in self.named_buffers()}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Copy a snapshot back into the roots, whose memory stays where it is."""
+        for name, root in self.named_buffers():
+            root.copy_(snapshot[name])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from .library import kernel
 from .rounded_math import exp
@@ -25,8 +26,12 @@ def sparse_attention(query: Tensor, rows: Tensor, valid: Tensor, sink: Tensor, s
     """query [M, H, D] over rows [M, K, D], which are keys and values of every head; result like query.
 
     ``valid`` [M, K] is False on holes; ``sink`` [H] float32 joins the denominator only. Scores and denominator are
-    float32; probabilities are rounded to the query's dtype before the product with the values.
+    float32; probabilities are rounded to the query's dtype before the product with the values. The last block is
+    filled up with holes.
     """
+    missing = -rows.shape[1] % SLOT_BLOCK
+    rows = functional.pad(rows, (0, 0, 0, missing))
+    valid = functional.pad(valid, (0, missing), value=False)
     wide_query = query.float()
     maximum = torch.full_like(wide_query[..., :1], INITIAL_MAXIMUM)
     denominator = torch.zeros_like(maximum)

@@ -1,0 +1,20 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+# Small tensors gain nothing from a second thread, and waiting for one is slow on a busy machine.
+torch.set_num_threads(1)
+
+VECTORS = Path(__file__).parent / "vectors"
+
+
+@pytest.fixture(params=["nano_a", "nano_b"])
+def vectors_directory(request: pytest.FixtureRequest) -> Path:
+    """Each golden checkpoint made by an independent implementation."""
+    return VECTORS / request.param
+
+
+@pytest.fixture
+def nano_a() -> Path:
+    return VECTORS / "nano_a"
