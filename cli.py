@@ -5,6 +5,7 @@ Modules are imported inside the commands, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -64,3 +65,75 @@ def tiny_check(
         rows.append(("all", summary.tensors, summary.bytes))
         print_table(f"{directory}: {len(summary.shards)} shards, good", ("dtype", "tensors", "bytes"), rows)
         write_report(json, summary)
+
+
+class Dtype(StrEnum):
+    """Types of weights and activations."""
+
+    bf16 = "bf16"
+    fp32 = "fp32"
+
+
+class Switch(StrEnum):
+    """A rounding step that is taken or left out."""
+
+    on = "on"
+    off = "off"
+
+
+@main.command("golden")
+def golden(
+    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; DIRECTORY/golden.safetensors if omitted.")] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(metavar="INPUTS.json", help="Write all values of these prompts instead.")
+    ] = None,
+    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of weights and activations.")] = Dtype.bf16,
+    kv_quant: Annotated[Switch, typer.Option(help="Simulate the cache quantisers.")] = Switch.on,
+    act_quant: Annotated[Switch, typer.Option(help="Quantise the inputs of quantised linears.")] = Switch.on,
+    json: JsonOption = None,
+) -> None:
+    """Run the reference on the built-in prompts: logits, greedy tokens, residual streams, noise floor."""
+    with clean_errors():
+        import torch
+
+        from .model.accuracy.golden import write_golden
+        from .model.accuracy.tables import golden_table
+        from .model.accuracy.vectors import read_requests, write_vectors
+        from .model.checkpoint.loader import open_checkpoint
+        from .model.numerics import Numerics
+
+        numerics = Numerics(
+            torch.float32 if dtype is Dtype.fp32 else torch.bfloat16, kv_quant is Switch.on, act_quant is Switch.on
+        )
+        path = out or directory / "golden.safetensors"
+        with open_checkpoint(directory) as checkpoint, progress_bar("running prompts") as progress:
+            if prompts is not None:
+                names = list(write_vectors(checkpoint, read_requests(prompts), path, numerics, progress))
+                print(f"{path}: {len(names)} tensors")
+                write_report(json, {"file": str(path), "tensors": names})
+            else:
+                made = write_golden(checkpoint, path, numerics, progress=progress)
+                print_table(*golden_table(made))
+                write_report(json, {"file": str(path)} | made.summary())
+
+
+@main.command("compare")
+def compare(
+    candidate: Annotated[Path, typer.Argument(help="Values to judge.")],
+    golden: Annotated[Path, typer.Argument(help="A file that `golden` wrote.")],
+    json: JsonOption = None,
+) -> None:
+    """Argmax, logits and residual streams against golden ones; exits with 1 if they differ by more than the noise."""
+    with clean_errors():
+        from .model.accuracy.compare import compare_files
+        from .model.accuracy.tables import comparison_tables
+
+        comparison = compare_files(candidate, golden)
+        for table in comparison_tables(comparison):
+            print_table(*table)
+        if comparison.missing:
+            print(f"missing in {candidate}: {', '.join(comparison.missing)}")
+        write_report(json, asdict(comparison) | {"agrees": comparison.agrees})
+    if not comparison.agrees:
+        raise typer.Exit(1)

@@ -46,6 +46,10 @@ class GoldenPrompt:
     noise: LogitError
     margins: list[float]
 
+    def summary(self) -> dict[str, object]:
+        """Everything but the tensors, ready for JSON."""
+        return {"length": self.length, "tokens": self.tokens, "noise": asdict(self.noise), "margins": self.margins}
+
 
 @dataclass(frozen=True)
 class Golden:
@@ -56,6 +60,16 @@ class Golden:
     fingerprint: str
     torch_version: str
     threads: int
+
+    def summary(self) -> dict[str, object]:
+        """Everything but the tensors, ready for JSON."""
+        return {
+            "mode": self.mode,
+            "fingerprint": self.fingerprint,
+            "torch": self.torch_version,
+            "threads": self.threads,
+            "prompts": {name: prompt.summary() for name, prompt in self.prompts.items()},
+        }
 
 
 def mode_name(numerics: Numerics) -> str:
@@ -98,9 +112,9 @@ def load_golden(path: str | Path, checkpoint: Checkpoint | None = None) -> Golde
             f"{path} is of kind {metadata.get('kind')!r}, expected {KIND!r}; make it with `deepinfer-neuron golden DIR`"
         )
     try:
-        details = json.loads(metadata["prompts"])
-        prompts = {name: _read_prompt(name, tensors, detail) for name, detail in details.items()}
-        golden = Golden(prompts, metadata["mode"], metadata["fingerprint"], metadata["torch"], int(metadata["threads"]))
+        summary = read_summary(metadata)
+        prompts = {name: _read_prompt(name, tensors, detail) for name, detail in summary["prompts"].items()}
+        golden = Golden(prompts, summary["mode"], summary["fingerprint"], summary["torch"], summary["threads"])
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path} lacks golden values ({error}); make it again") from None
     if checkpoint is not None and golden.fingerprint != checkpoint_fingerprint(checkpoint):
@@ -109,6 +123,11 @@ def load_golden(path: str | Path, checkpoint: Checkpoint | None = None) -> Golde
             f"run `deepinfer-neuron golden {checkpoint.directory}` again"
         )
     return golden
+
+
+def read_summary(metadata: Mapping[str, str]) -> dict:
+    """What :meth:`Golden.summary` said, from the metadata of a golden file."""
+    return json.loads(metadata["summary"])
 
 
 def _golden_prompt(model: ReferenceModel, trace: Trace, token_ids: list[int], steps: int) -> GoldenPrompt:
@@ -146,24 +165,13 @@ def _tensors(golden: Golden) -> dict[str, Tensor]:
 
 
 def _metadata(golden: Golden) -> dict[str, str]:
-    details = {
-        name: {"length": prompt.length, "noise": asdict(prompt.noise), "margins": prompt.margins}
-        for name, prompt in golden.prompts.items()
-    }
-    return {
-        "kind": KIND,
-        "mode": golden.mode,
-        "fingerprint": golden.fingerprint,
-        "torch": golden.torch_version,
-        "threads": str(golden.threads),
-        "prompts": json.dumps(details),
-    }
+    return {"kind": KIND, "summary": json.dumps(golden.summary())}
 
 
 def _read_prompt(name: str, tensors: Mapping[str, Tensor], detail: dict) -> GoldenPrompt:
     return GoldenPrompt(
         length=detail["length"],
-        tokens=tensors[f"{name}/tokens"].tolist(),
+        tokens=detail["tokens"],
         logits=tensors[f"{name}/logits"],
         hidden=tensors[f"{name}/hidden"],
         noise=LogitError(**detail["noise"]),

@@ -75,7 +75,7 @@ the picture, and the negative or the file is kept together with the plan. Finall
 chalk marks stay, and the line between the abutments is rolled up dry.
 """
 
-_TEXTS = {"p11": _SHORT, "p172": _MEDIUM, "p715": _LONG}
+PROMPT_TEXTS = {"p11": _SHORT, "p172": _MEDIUM, "p715": _LONG}
 
 
 def built_in_prompts(checkpoint: Checkpoint) -> dict[str, list[int]]:
@@ -88,7 +88,7 @@ def built_in_prompts(checkpoint: Checkpoint) -> dict[str, list[int]]:
         return {name: _seeded_ids(checkpoint.config, length) for name, length in PROMPT_LENGTHS.items()}
     tokenizer = load_tokenizer(path)
     return {
-        name: tokenizer.encode(_TEXTS[name], add_special_tokens=False).ids[:length]
+        name: tokenizer.encode(PROMPT_TEXTS[name], add_special_tokens=False).ids[:length]
         for name, length in PROMPT_LENGTHS.items()
     }
 
