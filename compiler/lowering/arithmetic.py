@@ -22,12 +22,19 @@ def operands(e: Emitter, result: TensorType, *values: Operand) -> list[Tensor]:
     return [e.operand(value, dtype, result.shape) for value in values]
 
 
+def rounded_operands(e: Emitter, result: TensorType, *values: Operand) -> list[Tensor]:
+    """Like ``operands``, but rounded to the result's type first: ATen does that for numbers and 0-d tensors too,
+    except in products and quotients.
+    """
+    return operands(e, result, *[e.operand(value, result.dtype, result.shape) for value in values])
+
+
 @lowers(aten.add.Tensor, aten.add.Scalar)
 def add(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1) -> Tensor:
     """a + alpha * b; on booleans, or."""
-    x, y = operands(e, result, a, b)
+    x, y = rounded_operands(e, result, a, b)
     if alpha != 1:
-        y = e.multiply(y, e.constant(alpha, y.dtype, y.shape))
+        return e.convert(e.multiply_add(e.constant(alpha, y.dtype, y.shape), y, x), result.dtype)
     operation = stablehlo.or_ if result.dtype is torch.bool else stablehlo.add
     return e.convert(e.binary(operation, x, y), result.dtype)
 
@@ -35,9 +42,9 @@ def add(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1
 @lowers(aten.sub.Tensor, aten.sub.Scalar)
 def sub(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1) -> Tensor:
     """a - alpha * b."""
-    x, y = operands(e, result, a, b)
     if alpha != 1:
-        y = e.multiply(y, e.constant(alpha, y.dtype, y.shape))
+        return add(e, result, a, b, -alpha)
+    x, y = rounded_operands(e, result, a, b)
     return e.convert(e.binary(stablehlo.subtract, x, y), result.dtype)
 
 
@@ -66,7 +73,7 @@ def square(e: Emitter, result: TensorType, a: Tensor) -> Tensor:
 def addcmul(e: Emitter, result: TensorType, a: Tensor, b: Tensor, c: Tensor, value: float = 1) -> Tensor:
     """a + value * b * c."""
     x, y, z, scale = operands(e, result, a, b, c, value)
-    return e.convert(e.add(x, e.multiply(e.multiply(scale, y), z)), result.dtype)
+    return e.convert(e.multiply_add(e.multiply(scale, y), z, x), result.dtype)
 
 
 @lowers(aten.addcdiv.default)
@@ -82,8 +89,8 @@ def lerp(e: Emitter, result: TensorType, start: Tensor, end: Tensor, weight: Ope
     x, y, w = operands(e, result, start, end, weight)
     difference = e.binary(stablehlo.subtract, y, x)
     one = e.constant(1, w.dtype, w.shape)
-    from_start = e.add(x, e.multiply(w, difference))
-    from_end = e.binary(stablehlo.subtract, y, e.multiply(difference, e.binary(stablehlo.subtract, one, w)))
+    from_start = e.multiply_add(w, difference, x)
+    from_end = e.multiply_add(e.binary(stablehlo.subtract, w, one), difference, y)
     near_start = e.compare("LT", e.unary(stablehlo.abs, w), e.constant(0.5, w.dtype, w.shape))
     return e.convert(e.select(near_start, from_start, from_end), result.dtype)
 
@@ -151,7 +158,7 @@ def _signs_differ(e: Emitter, remainder: Tensor, divisor: Tensor) -> Tensor:
 @lowers(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
     """Remainder with the sign of the divisor."""
-    x, y = operands(e, result, a, b)
+    x, y = rounded_operands(e, result, a, b)
     rest = e.binary(stablehlo.remainder, x, y)
     if not x.dtype.is_signed:
         return rest
@@ -161,55 +168,48 @@ def remainder(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
 @lowers(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tensor:
     """Remainder with the sign of the dividend."""
-    x, y = operands(e, result, a, b)
+    x, y = rounded_operands(e, result, a, b)
     return e.convert(e.binary(stablehlo.remainder, x, y), result.dtype)
 
 
 @lowers(aten.pow.Tensor_Scalar)
 def pow_scalar(e: Emitter, result: TensorType, base: Tensor, exponent: float) -> Tensor:
-    """base ** number; ATen spells small powers as products and roots."""
-    (x,) = operands(e, result, base)
-    one = e.constant(1, x.dtype, x.shape)
+    """base ** number; ATen spells small powers as products and roots, each rounded to the result's type."""
     if exponent == 0:
         return e.constant(1, result.dtype, result.shape)
     if exponent == 1:
-        power = x
-    elif exponent == 2:
-        power = e.multiply(x, x)
-    elif exponent == 3:
-        power = e.multiply(e.multiply(x, x), x)
-    elif exponent == 0.5:
-        power = e.unary(stablehlo.sqrt, x)
-    elif exponent == -0.5:
-        power = reciprocal_root(e, x)
-    elif exponent == -1 and is_float(x.dtype):
-        power = e.divide(one, x)
-    elif exponent == -2 and is_float(x.dtype):
-        power = e.divide(one, e.multiply(x, x))
-    elif is_float(x.dtype):
-        power = e.binary(stablehlo.power, x, e.constant(exponent, x.dtype, x.shape))
-    else:
-        power = _integer_power(e, x, int(exponent))
-    return e.convert(power, result.dtype)
+        return e.convert(base, result.dtype)
+    if exponent in (2, 3):
+        squared = mul(e, result, base, base)
+        return squared if exponent == 2 else mul(e, result, squared, base)
+    (x,) = operands(e, result, base)
+    if not is_float(x.dtype):
+        return e.convert(_integer_power(e, x, int(exponent)), result.dtype)
+    if exponent in (0.5, -0.5):
+        root = e.convert(e.rounded_once(stablehlo.sqrt, x), result.dtype)
+        return root if exponent > 0 else div(e, result, 1, root)
+    if exponent in (-1, -2):
+        return div(e, result, 1, base if exponent == -1 else mul(e, result, base, base))
+    return e.convert(power(e, x, e.constant(exponent, x.dtype, x.shape)), result.dtype)
 
 
 def _integer_power(e: Emitter, x: Tensor, exponent: int) -> Tensor:
     if exponent < 0:
         raise LoweringError(f"integers to the negative power {exponent} are not supported: convert to a float first")
-    power = e.constant(1, x.dtype, x.shape)
+    product = e.constant(1, x.dtype, x.shape)
     while exponent:
         if exponent & 1:
-            power = e.binary(stablehlo.multiply, power, x)
+            product = e.binary(stablehlo.multiply, power, x)
         x = e.binary(stablehlo.multiply, x, x)
         exponent >>= 1
-    return power
+    return product
 
 
 @lowers(aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def pow_tensor(e: Emitter, result: TensorType, base: Operand, exponent: Tensor) -> Tensor:
     """base ** exponent, elementwise."""
     x, y = operands(e, result, base, exponent)
-    return e.convert(e.binary(stablehlo.power, x, y), result.dtype)
+    return e.convert(power(e, x, y), result.dtype)
 
 
 def truncate(e: Emitter, x: Tensor) -> Tensor:
@@ -218,11 +218,19 @@ def truncate(e: Emitter, x: Tensor) -> Tensor:
     return e.select(e.compare("LT", x, e.constant(0, x.dtype, x.shape)), ceil, floor)
 
 
+def power(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """x ** y; in exact numerics computed in float64 and rounded once."""
+    if not e.options.exact or x.dtype is not torch.float32:
+        return e.binary(stablehlo.power, x, y)
+    wide = e.binary(stablehlo.power, e.convert(x, torch.float64), e.convert(y, torch.float64))
+    return e.convert(wide, torch.float32)
+
+
 def reciprocal_root(e: Emitter, x: Tensor) -> Tensor:
     """1 / sqrt(x): one instruction, or in exact numerics a correctly rounded root and quotient as on the CPU."""
     if not e.options.exact:
         return e.unary(stablehlo.rsqrt, x)
-    return e.divide(e.constant(1, x.dtype, x.shape), e.barrier(e.unary(stablehlo.sqrt, x)))
+    return e.divide(e.constant(1, x.dtype, x.shape), e.barrier(e.rounded_once(stablehlo.sqrt, x)))
 
 
 def copy_sign(e: Emitter, magnitude: Tensor, sign: Tensor) -> Tensor:

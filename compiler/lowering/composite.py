@@ -58,7 +58,6 @@ def call_composite(
         [argument.value for argument in arguments] + zero,
         f"{operator.namespace}.{operator._opname}",
         function,
-        0,
         composite_attributes={"overload": ir.StringAttr.get(operator._overloadname)},
     )
     return tuple(Tensor(value, like.dtype, like.shape) for value, like in zip(call.results, results, strict=True))

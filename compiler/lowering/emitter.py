@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .options import LoweringOptions
-from .tensor import FLOAT8_MAX, MLIR_NAMES, Tensor, computation_dtype, is_float
+from .tensor import MLIR_NAMES, SATURATING, Tensor, computation_dtype, is_float
 
 Scalar = int | float | bool
 Operand = Tensor | Scalar
@@ -81,8 +81,8 @@ class Emitter:
         through_float32 = computation_dtype(dtype) is not dtype or computation_dtype(x.dtype) is not x.dtype
         if through_float32 and torch.float32 not in (x.dtype, dtype):
             return self.convert(self.convert(x, torch.float32), dtype)
-        if dtype in FLOAT8_MAX:
-            x = self.clamp(x, -FLOAT8_MAX[dtype], FLOAT8_MAX[dtype])
+        if dtype in SATURATING:
+            x = self.clamp(x, -SATURATING[dtype], SATURATING[dtype])
         return Tensor(stablehlo.convert(self.type(dtype, x.shape), x.value), dtype, x.shape)
 
     def bitcast(self, x: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
@@ -160,6 +160,23 @@ class Emitter:
         """Apply an operation that keeps the type."""
         return Tensor(operation(x.value), x.dtype, x.shape)
 
+    def rounded_once(self, operation: Callable[..., Any], x: Tensor) -> Tensor:
+        """A root or transcendental function; in exact numerics computed in float64, so that the result is the nearest.
+
+        The pin keeps compilers from narrowing the computation to float32 again.
+        """
+        if not self.options.exact or x.dtype is not torch.float32:
+            return self.unary(operation, x)
+        wide = self.unary(operation, self.convert(x, torch.float64))
+        return self.convert(self.pinned(wide), torch.float32)
+
+    def multiply_add(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        """x * y + z, where eager PyTorch uses a fused multiply-add; in exact numerics through float64."""
+        if not self.options.exact or x.dtype is not torch.float32:
+            return self.add(self.multiply(x, y), z)
+        wide_x, wide_y, wide_z = (self.convert(one, torch.float64) for one in (x, y, z))
+        return self.convert(self.pinned(self.add(self.multiply(wide_x, wide_y), wide_z)), torch.float32)
+
     def binary(self, operation: Callable[..., Any], x: Tensor, y: Tensor) -> Tensor:
         """Apply an operation on two tensors of one type."""
         return Tensor(operation(x.value, y.value), x.dtype, x.shape)
@@ -183,7 +200,7 @@ class Emitter:
         return Tensor(stablehlo.optimization_barrier([x.value]), x.dtype, x.shape)
 
     def pinned(self, x: Tensor) -> Tensor:
-        """Xor the bits with the run-time zero, in exact numerics: the only thing that stops LLVM's contraction to FMA."""
+        """Xor the bits with the run-time zero, in exact numerics: nothing less stops LLVM's contraction to FMA."""
         bits = {torch.float32: torch.int32, torch.float64: torch.int64}.get(x.dtype)
         if self.runtime_zero is None or bits is None:
             return x

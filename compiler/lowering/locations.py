@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import torch
 from torch import fx
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_TORCH_ROOT = str(Path(torch.__file__).parent)
+_TORCH_ROOT = str(Path(inspect.getfile(torch)).parent)
 _PACKAGE_ROOT = Path(__file__).parents[2]
 
 
@@ -36,7 +37,7 @@ def source_line(node: fx.Node) -> SourceLine | None:
     return SourceLine(_relative(file), int(line))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _relative(file: str) -> str:
     path = Path(file)
     for root in (_PACKAGE_ROOT, Path.cwd()):

@@ -10,7 +10,7 @@ import torch
 from jaxlib.mlir.dialects import stablehlo
 
 from ...runtime.artifacts import TensorType
-from .arithmetic import reciprocal_root
+from .arithmetic import power, reciprocal_root
 from .emitter import Emitter
 from .reduction import Dims, add_up, amax, amin, axes_of, variance_and_mean
 from .registry import lowers
@@ -93,10 +93,10 @@ def vector_norm(
     elif ord == 2:
         powers = e.multiply(size, size)
     else:
-        powers = e.binary(stablehlo.power, size, e.constant(ord, size.dtype, size.shape))
+        powers = power(e, size, e.constant(ord, size.dtype, size.shape))
     total = add_up(e, powers, axes)
     if ord == 2:
-        total = e.unary(stablehlo.sqrt, total)
+        total = e.rounded_once(stablehlo.sqrt, total)
     elif ord not in (0, 1):
-        total = e.binary(stablehlo.power, total, e.constant(1 / ord, total.dtype, total.shape))
+        total = power(e, total, e.constant(1 / ord, total.dtype, total.shape))
     return e.reshape(e.convert(total, result.dtype), result.shape)

@@ -10,7 +10,7 @@ import torch
 from jaxlib.mlir.dialects import chlo, stablehlo
 
 from ...runtime.artifacts import TensorType
-from .arithmetic import copy_sign, operands, reciprocal_root, truncate
+from .arithmetic import copy_sign, operands, power, reciprocal_root, truncate
 from .emitter import Emitter, Operand
 from .registry import lowers
 from .tensor import Tensor, is_float
@@ -29,7 +29,7 @@ def _direct(overload: Any, operation: Callable[..., Any]) -> None:
 
     @lowers(overload)
     def rule(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
-        return _apply(e, result, lambda operand: e.unary(operation, operand), x)
+        return _apply(e, result, lambda operand: e.rounded_once(operation, operand), x)
 
 
 DIRECT = {
@@ -42,7 +42,6 @@ DIRECT = {
     aten.sin.default: stablehlo.sine,
     aten.cos.default: stablehlo.cosine,
     aten.tan.default: stablehlo.tan,
-    aten.neg.default: stablehlo.negate,
 }
 for _overload, _operation in DIRECT.items():
     _direct(_overload, _operation)
@@ -63,6 +62,12 @@ ROUNDING = {
 }
 for _overload, _operation in ROUNDING.items():
     _rounding(_overload, _operation)
+
+
+@lowers(aten.neg.default)
+def neg(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
+    """-x."""
+    return e.unary(stablehlo.negate, x)
 
 
 @lowers(aten.trunc.default)
@@ -102,7 +107,8 @@ def rsqrt(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
 @lowers(aten.exp2.default)
 def exp2(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
     """2 ** x."""
-    return _apply(e, result, lambda y: e.binary(stablehlo.power, e.constant(2, y.dtype, y.shape), y), x)
+    (operand,) = operands(e, result, x)
+    return e.convert(power(e, e.constant(2, operand.dtype, operand.shape), operand), result.dtype)
 
 
 @lowers(aten.log2.default)
@@ -118,13 +124,13 @@ def log10(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
 
 
 def _scaled_log(e: Emitter, x: Tensor, divisor: float) -> Tensor:
-    return e.divide(e.unary(stablehlo.log, x), e.constant(divisor, x.dtype, x.shape))
+    return e.divide(e.rounded_once(stablehlo.log, x), e.constant(divisor, x.dtype, x.shape))
 
 
 def logistic(e: Emitter, x: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     one = e.constant(1, x.dtype, x.shape)
-    return e.divide(one, e.add(one, e.unary(stablehlo.exponential, e.unary(stablehlo.negate, x))))
+    return e.divide(one, e.add(one, e.rounded_once(stablehlo.exponential, e.unary(stablehlo.negate, x))))
 
 
 @lowers(aten.sigmoid.default)
@@ -138,7 +144,7 @@ def silu(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
     """x / (1 + exp(-x)), as one quotient like ATen."""
     (operand,) = operands(e, result, x)
     one = e.constant(1, operand.dtype, operand.shape)
-    denominator = e.add(one, e.unary(stablehlo.exponential, e.unary(stablehlo.negate, operand)))
+    denominator = e.add(one, e.rounded_once(stablehlo.exponential, e.unary(stablehlo.negate, operand)))
     return e.convert(e.divide(operand, denominator), result.dtype)
 
 
@@ -161,7 +167,7 @@ def softplus(e: Emitter, result: TensorType, x: Tensor, beta: float = 1, thresho
     """log(1 + exp(beta x)) / beta, x itself above the threshold."""
     operand, scale, limit = operands(e, result, x, beta, threshold)
     scaled = e.multiply(operand, scale)
-    smooth = e.divide(e.unary(stablehlo.log_plus_one, e.unary(stablehlo.exponential, scaled)), scale)
+    smooth = e.divide(e.rounded_once(stablehlo.log_plus_one, e.rounded_once(stablehlo.exponential, scaled)), scale)
     return e.convert(e.select(e.compare("GT", scaled, limit), operand, smooth), result.dtype)
 
 
@@ -173,7 +179,7 @@ def gelu(e: Emitter, result: TensorType, x: Tensor, approximate: str = "none") -
         cube = e.multiply(e.multiply(operand, operand), operand)
         cubic = e.multiply(e.constant(0.044715, operand.dtype, operand.shape), cube)
         beta = e.constant(math.sqrt(2 / math.pi), operand.dtype, operand.shape)
-        shape = e.unary(stablehlo.tanh, e.multiply(beta, e.add(operand, cubic)))
+        shape = e.rounded_once(stablehlo.tanh, e.multiply(beta, e.add(operand, cubic)))
     else:
         shape = error_function(e, e.multiply(operand, e.constant(math.sqrt(0.5), operand.dtype, operand.shape)))
     return e.convert(e.multiply(e.multiply(half, operand), e.add(one, shape)), result.dtype)
@@ -187,4 +193,4 @@ def erf(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
 
 def error_function(e: Emitter, x: Tensor) -> Tensor:
     """erf of a float32 or float64 tensor."""
-    return e.unary(chlo.erf, x)
+    return e.rounded_once(chlo.erf, x)

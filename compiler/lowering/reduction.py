@@ -182,7 +182,7 @@ def softmax(
         return e.constant(1, result.dtype)
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
-    powers = e.unary(stablehlo.exponential, shifted)
+    powers = e.rounded_once(stablehlo.exponential, shifted)
     return e.convert(e.divide(powers, spread(add_up(e, powers, [axis]))), result.dtype)
 
 
@@ -194,7 +194,7 @@ def log_softmax(e: Emitter, result: TensorType, x: Tensor, dim: int, half_to_flo
         return e.constant(0, result.dtype)
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
-    total = e.unary(stablehlo.log, add_up(e, e.unary(stablehlo.exponential, shifted), [axis]))
+    total = e.rounded_once(stablehlo.log, add_up(e, e.rounded_once(stablehlo.exponential, shifted), [axis]))
     return e.convert(e.binary(stablehlo.subtract, shifted, spread(total)), result.dtype)
 
 
@@ -247,7 +247,7 @@ def std(
 ) -> Tensor:
     """Standard deviation."""
     variance, _ = variance_and_mean(e, e.convert(x, computation_dtype(x.dtype)), axes_of(x, dims), correction)
-    return e.reshape(e.convert(e.unary(stablehlo.sqrt, variance), result.dtype), result.shape)
+    return e.reshape(e.convert(e.rounded_once(stablehlo.sqrt, variance), result.dtype), result.shape)
 
 
 @lowers(aten.var_mean.correction)

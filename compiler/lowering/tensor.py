@@ -25,7 +25,8 @@ MLIR_NAMES: dict[torch.dtype, str] = {
     torch.float8_e5m2: "f8E5M2",
 }
 
-FLOAT8_MAX: dict[torch.dtype, float] = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
+SATURATING: dict[torch.dtype, float] = {torch.float8_e4m3fn: 448.0}
+"""Types without infinities: PyTorch clamps to this magnitude where StableHLO's convert would give NaN."""
 
 
 @dataclass(frozen=True, slots=True)

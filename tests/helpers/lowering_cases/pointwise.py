@@ -1,0 +1,82 @@
+"""Cases of compiler/lowering/pointwise.py."""
+
+from __future__ import annotations
+
+import torch
+from host_programs import Case, case
+
+from .values import FLOATS, edge_pairs, edges, integers, normal, positive
+
+aten = torch.ops.aten
+
+ANYWHERE = (
+    aten.exp.default,
+    aten.expm1.default,
+    aten.exp2.default,
+    aten.tanh.default,
+    aten.sin.default,
+    aten.cos.default,
+    aten.tan.default,
+    aten.neg.default,
+    aten.floor.default,
+    aten.ceil.default,
+    aten.round.default,
+    aten.trunc.default,
+    aten.abs.default,
+    aten.sign.default,
+    aten.sgn.default,
+    aten.sigmoid.default,
+    aten.silu.default,
+    aten.relu.default,
+    aten.leaky_relu.default,
+    aten.softplus.default,
+    aten.gelu.default,
+    aten.erf.default,
+)
+ABOVE_ZERO = (
+    aten.log.default,
+    aten.log1p.default,
+    aten.log2.default,
+    aten.log10.default,
+    aten.sqrt.default,
+    aten.rsqrt.default,
+)
+ON_INTEGERS = (
+    aten.neg.default,
+    aten.abs.default,
+    aten.sign.default,
+    aten.floor.default,
+    aten.ceil.default,
+    aten.round.default,
+    aten.trunc.default,
+    aten.relu.default,
+    aten.exp.default,
+    aten.sqrt.default,
+    aten.sigmoid.default,
+)
+UNDEFINED_AT_EDGES = (aten.sin.default, aten.cos.default, aten.tan.default, aten.gelu.default)
+"""Angles of 1e30 depend on the argument reduction; eager gelu gives NaN or infinity depending on the lane."""
+
+
+def _floats() -> list[Case]:
+    cases = []
+    for dtype in FLOATS:
+        cases += [case(overload, normal(16, 129, dtype=dtype) * 3) for overload in ANYWHERE]
+        cases += [case(overload, positive(16, 129, dtype=dtype)) for overload in ABOVE_ZERO]
+    cases += [case(overload, edges()) for overload in (*ANYWHERE, *ABOVE_ZERO) if overload not in UNDEFINED_AT_EDGES]
+    cases += [case(overload, edges(torch.bfloat16)) for overload in (aten.floor.default, aten.round.default)]
+    return cases
+
+
+CASES = [
+    *_floats(),
+    *[case(overload, integers(30).abs()) for overload in ON_INTEGERS],
+    case(aten.abs.default, integers(30, dtype=torch.uint8)),
+    case(aten.copysign.Tensor, *edge_pairs()),
+    case(aten.copysign.Tensor, normal(9, dtype=torch.bfloat16), normal(9, dtype=torch.bfloat16, seed=1)),
+    case(aten.copysign.Scalar, edges(), -0.0),
+    case(aten.gelu.default, normal(16, 129), approximate="tanh"),
+    case(aten.gelu.default, normal(16, 129, dtype=torch.bfloat16), approximate="tanh"),
+    case(aten.softplus.default, normal(40) * 20, 2.0, 10.0),
+    case(aten.leaky_relu.default, normal(40), 0.2),
+]
