@@ -28,10 +28,8 @@ class CompiledFunction:
         layouts: a tensor with the shape and strides of each result; None for a result that is None.
     """
 
-    _boxed_call = True
-    """AOTAutograd passes the inputs as one list, which the callee empties."""
-
     def __init__(self, artifact: Artifact, carriers: Mapping[int, torch.dtype], layouts: Sequence[Tensor | None]):
+        self._boxed_call = True  # AOTAutograd then passes the inputs as one list, which the callee empties
         self._artifact = artifact
         self._carriers = dict(carriers)
         self._strides = [_special_strides(layout) for layout in layouts if layout is not None]
