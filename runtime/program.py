@@ -29,7 +29,7 @@ class BoundProgram:
     ):
         """``fixed`` holds the buffers of weights and slots by (kind, name)."""
         self.size = replay.batch_size
-        self._execute = executable.execute
+        self.executable = executable
         self._to_torch = device.to_torch
         self._build = builder(replay.result)
         root_of = {index: root_names.index(one.name) for index, one in enumerate(replay.inputs) if one.kind == "kv"}
@@ -43,7 +43,7 @@ class BoundProgram:
         arguments = self._arguments
         for position, root in self._root_inputs:
             arguments[position] = roots[root]
-        outputs = self._execute(arguments)
+        outputs = self.executable.execute(arguments)
         for position, root in self._root_outputs:
             roots[root] = outputs[position]
         return outputs[: self._result_count]

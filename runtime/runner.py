@@ -56,6 +56,7 @@ class DecodeRunner:
     ):
         replays = sorted(plan.replays, key=lambda replay: replay.batch_size)
         self.plan = plan
+        self.artifacts = dict(artifacts)
         self.batch_sizes = tuple(replay.batch_size for replay in replays)
         self.maximum = max(self.batch_sizes, default=0)
         self.reports = tuple(reports)
