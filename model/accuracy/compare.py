@@ -13,7 +13,7 @@ from .golden import KIND, read_summary
 from .metrics import LogitError, logit_error, relative_error, ulp_distance
 from .tensor_file import read_tensors
 
-NOISE_FACTOR = 4
+NOISE_FACTOR = 2
 """Logits agree if their relative error is at most this many times the reference's own noise."""
 
 LEAST_NOISE = 1e-6
@@ -110,7 +110,7 @@ def _logit_row(name: str, candidate: Tensor, golden: Tensor, details: Mapping[st
     # One rerun samples the noise of one prompt; the worst of all prompts is the better estimate for each.
     noise_rel, noise_max = (max(other["noise"][key] for other in details.values()) for key in ("rel", "max"))
     differs = (candidate.argmax(-1) != golden.argmax(-1)).tolist()
-    narrow = [margin <= 2 * NOISE_FACTOR * noise_max for margin in detail["margins"]]
+    narrow = [margin <= 2 * noise_max for margin in detail["margins"]]
     decided = all(tie for tie, differ in zip(narrow, differs, strict=True) if differ)
     agrees = decided and error.rel <= max(NOISE_FACTOR * noise_rel, LEAST_NOISE)
     return LogitRow(name, error, noise_rel, decided, agrees)
