@@ -26,13 +26,13 @@ def explain_capture_failure(function: Callable[..., Any], error: Exception) -> C
     """A CaptureError naming the source line at which Dynamo stopped, its reason and what to write instead."""
     reason = str(getattr(error, "msg", "") or error).strip()
     headline, _, rest = reason.partition("\n")
-    explanation = next((line.partition("Explanation:")[2] for line in rest.splitlines() if "Explanation:" in line), "")
+    explanation = _section(rest, "Explanation:") or _section(rest, "Developer debug context:")
     advice = next((text for kind, text in ADVICE.items() if headline.startswith(kind)), _DEFAULT_ADVICE)
     if "side effects" in headline:
         headline = "forward assigns to a Python object (" + headline.rpartition(": ")[2] + ")"
         advice = "keep what changes between steps in a registered buffer"
     where = _location(getattr(error, "real_stack", None))
-    detail = f" ({explanation.strip()})" if explanation else ""
+    detail = f" ({explanation})" if explanation else ""
     return CaptureError(f"{where or _name(function)}: {headline}{detail}. Instead: {advice}.")
 
 
@@ -46,6 +46,10 @@ def refuse_symbolic_values(function: Callable[..., Any], module: fx.GraphModule)
                 f"{source_line(node) or _name(function)}: {node.name} depends on the values of a tensor. "
                 "Instead: keep numbers in tensors, and use torch.where or masks of fixed size."
             )
+
+
+def _section(text: str, title: str) -> str:
+    return next((line.partition(title)[2].strip() for line in text.splitlines() if title in line), "")
 
 
 def _location(stack: Any) -> str | None:

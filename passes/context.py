@@ -42,3 +42,14 @@ def clone_before(anchor: fx.Node, value: fx.Node) -> fx.Node:
         clone = anchor.graph.call_function(torch.ops.aten.clone.default, (value,))
     clone.meta.update(value.meta)
     return clone
+
+
+def emit_before(anchor: fx.Node, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
+    """Insert a call in front of ``anchor`` with its source location, and compute the result's type."""
+    node = anchor.graph.create_node("call_function", target, args, kwargs)  # pyright: ignore[reportArgumentType]
+    anchor.prepend(node)
+    node.meta.update(anchor.meta)
+    fakes, keywords = fx.map_arg((args, kwargs), lambda source: source.meta["val"])  # pyright: ignore
+    with anchor.meta["val"].fake_mode:
+        node.meta["val"] = target(*fakes, **keywords)
+    return node

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .context import PassContext
+from .context import PassContext, emit_before
 
 aten = torch.ops.aten
 
@@ -32,39 +32,30 @@ def index_as_strided(module: fx.GraphModule, context: PassContext) -> int:
 
 def _gather(anchor: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None = None) -> fx.Node:
     positions = _positions(anchor, size, stride, offset)
-    flat = _emit(anchor, aten.view.default, source, [-1])
-    return _emit(anchor, aten.index.Tensor, flat, [positions])
+    flat = emit_before(anchor, aten.view.default, source, [-1])
+    return emit_before(anchor, aten.index.Tensor, flat, [positions])
 
 
 def _scatter(
     anchor: fx.Node, base: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None = None
 ) -> fx.Node:
     positions = _positions(anchor, size, stride, offset)
-    flat = _emit(anchor, aten.view.default, base, [-1])
-    stored = _emit(anchor, aten.index_put.default, flat, [positions], source)
-    return _emit(anchor, aten.view.default, stored, list(base.meta["val"].shape))
+    flat = emit_before(anchor, aten.view.default, base, [-1])
+    stored = emit_before(anchor, aten.index_put.default, flat, [positions], source)
+    return emit_before(anchor, aten.view.default, stored, list(base.meta["val"].shape))
 
 
 def _positions(anchor: fx.Node, size: list[int], stride: list[int], offset: int | None) -> fx.Node:
     """Flat positions int64 of shape ``size``."""
-    positions = _emit(anchor, aten.full.default, list(size), offset or 0, dtype=torch.int64)
+    positions = emit_before(anchor, aten.full.default, list(size), offset or 0, dtype=torch.int64)
     for dimension, (extent, step) in enumerate(zip(size, stride, strict=True)):
-        counted = _emit(anchor, aten.arange.start_step, 0, extent * max(step, 1), max(step, 1), dtype=torch.int64)
-        steps = counted if step else _emit(anchor, aten.mul.Tensor, counted, 0)
+        counted = emit_before(anchor, aten.arange.start_step, 0, extent * max(step, 1), max(step, 1), dtype=torch.int64)
+        steps = counted if step else emit_before(anchor, aten.mul.Tensor, counted, 0)
         shape = [extent if other == dimension else 1 for other in range(len(size))]
-        positions = _emit(anchor, aten.add.Tensor, positions, _emit(anchor, aten.view.default, steps, shape))
+        positions = emit_before(
+            anchor, aten.add.Tensor, positions, emit_before(anchor, aten.view.default, steps, shape)
+        )
     return positions
-
-
-def _emit(anchor: fx.Node, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
-    """Insert a call in front of ``anchor`` with its source location, and compute the result's type."""
-    node = anchor.graph.create_node("call_function", target, args, kwargs)  # pyright: ignore[reportArgumentType]
-    anchor.prepend(node)
-    node.meta.update(anchor.meta)
-    fakes, keywords = fx.map_arg((args, kwargs), lambda source: source.meta["val"])  # pyright: ignore
-    with anchor.meta["val"].fake_mode:
-        node.meta["val"] = target(*fakes, **keywords)
-    return node
 
 
 def _replace(node: fx.Node, replacement: fx.Node) -> None:

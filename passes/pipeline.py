@@ -14,6 +14,7 @@ from .index_as_strided import index_as_strided
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
+from .store_single_rows_twice import store_single_rows_twice
 from .verify import verify
 
 PASSES = (
@@ -21,6 +22,7 @@ PASSES = (
     Pass(index_as_strided, required=True),
     Pass(alias_input_mutations, required=True),
     Pass(merge_duplicate_inputs),
+    Pass(store_single_rows_twice),
     Pass(carry_mutated_bfloat16_as_int16),
     Pass(remove_dead_code),
 )
