@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +18,10 @@ Progress = Callable[[int, int], None]
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
-    """Print an expected error to stderr and exit with code 1; anything else is a bug and keeps its traceback."""
+    """Print an expected or file system error to stderr and exit with code 1; any other keeps its traceback."""
     try:
         yield
-    except DeepInferNeuronError as error:
+    except (DeepInferNeuronError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
 
@@ -34,7 +33,7 @@ def write_report(path: Path | None, report: Any) -> None:
     content = report if isinstance(report, Mapping) else dataclasses.asdict(report)
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(json.dumps(content, indent=2) + "\n")
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 @contextmanager
@@ -57,7 +56,7 @@ def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, .
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for column, value in zip(columns, rows[0], strict=True):
+    for column, value in zip(columns, rows[0] if rows else columns, strict=True):
         table.add_column(column, justify="right" if isinstance(value, int | float) else "left")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))

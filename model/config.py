@@ -105,22 +105,20 @@ class ModelConfig:
             raise ConfigError(f"{origin}: expected an object with a nested `text_config` (model_type deepseek_v41)")
         if raw.get("model_type") != "deepseek_v41":
             raise ConfigError(f"{origin}: model_type is {raw.get('model_type')!r}, expected 'deepseek_v41'")
+        quantisation = raw.get("quantization_config")
+        if not isinstance(quantisation, dict) or quantisation.get("weight_block_size") != [FP8_BLOCK, FP8_BLOCK]:
+            raise ConfigError(f"{origin}: quantization_config must have weight_block_size {[FP8_BLOCK, FP8_BLOCK]}")
         known = {f.name: f for f in fields(cls) if f.name != "raw"}
         merged = {k: v for k, v in (raw | raw["text_config"]).items() if k in known}
         required = {name for name in known if name not in _OPTIONAL}
         missing = sorted(required - merged.keys())
         if missing:
             raise ConfigError(f"{origin}: missing keys in text_config: {', '.join(missing)}")
+        mistyped = [f"{name} {value!r}" for name, value in merged.items() if not _fits(str(known[name].type), value)]
+        if mistyped:
+            raise ConfigError(f"{origin}: keys of the wrong type: {', '.join(mistyped)}")
         scaling = merged["rope_scaling"]
-        try:
-            merged["rope_scaling"] = RopeScaling(
-                **{f.name: scaling[f.name] for f in fields(RopeScaling)},
-            )
-        except (KeyError, TypeError) as error:
-            raise ConfigError(
-                f"{origin}: rope_scaling lacks {error}; expected factor, beta_fast, beta_slow, "
-                "original_max_position_embeddings"
-            ) from None
+        merged["rope_scaling"] = RopeScaling(**{f.name: scaling[f.name] for f in fields(RopeScaling)})
         for name, value in merged.items():
             if isinstance(value, list):
                 merged[name] = tuple(value)
@@ -169,6 +167,10 @@ class ModelConfig:
                 f"o_groups {self.o_groups} does not divide num_attention_heads {self.num_attention_heads}",
             ),
         ]
+        rules += [
+            (width % FP8_BLOCK == 0, f"{name} = {width} is not a multiple of the quantisation block {FP8_BLOCK}")
+            for name, width in self._quantised_widths().items()
+        ]
         if sources_known and len(ratios) >= self.num_hidden_layers:
             rules += [
                 (
@@ -179,6 +181,18 @@ class ModelConfig:
                 for layer in layers
             ]
         return rules
+
+    def _quantised_widths(self) -> dict[str, int]:
+        """Widths of everything that is quantised along its last dimension in blocks of FP8_BLOCK."""
+        return {
+            "hidden_size": self.hidden_size,
+            "head_dim": self.head_dim,
+            "q_lora_rank": self.q_lora_rank,
+            "o_groups * o_lora_rank": self.o_groups * self.o_lora_rank,
+            "moe_intermediate_size": self.moe_intermediate_size,
+            "index_head_dim": self.index_head_dim,
+            "engram_head_dim": self.engram_head_dim,
+        }
 
     def kv_source(self, layer: int) -> int | None:
         """The layer whose compressed cache ``layer`` reads: the nearest kv source at or before it."""
@@ -197,6 +211,20 @@ class ModelConfig:
         if self.compress_ratios[layer]:
             return self.compress_rope_theta, self.rope_scaling
         return self.rope_theta, None
+
+
+def _fits(annotation: str, value: object) -> bool:
+    """Whether a JSON value is what a field of ModelConfig or RopeScaling is annotated with."""
+    match annotation:
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "float":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "tuple[int, ...]":
+            return isinstance(value, list) and all(_fits("int", item) for item in value)
+        case "RopeScaling":
+            return isinstance(value, dict) and all(_fits(str(f.type), value.get(f.name)) for f in fields(RopeScaling))
+    return False
 
 
 _OPTIONAL = {"image_token_id", "bos_token_id", "eos_token_id", "pad_token_id"}

@@ -76,9 +76,10 @@ def _stored_weight(draw: Draw) -> Tensor:
 
 def _weight_scale(draw: Draw) -> Tensor:
     weight = draw.specs[draw.name.removesuffix("scale") + "weight"]
+    gain = next((gain for pattern, gain in _GAINS if re.search(pattern, draw.name)), 1.0)
     if weight.dtype == torch.int8:
-        return _scale_bytes(draw, 1 / (sqrt(2 * weight.shape[-1]) * _E2M1_STD))
-    return _scale_bytes(draw, 1 / (sqrt(weight.shape[-1]) * _E4M3_STD))
+        return _scale_bytes(draw, gain / (sqrt(2 * weight.shape[-1]) * _E2M1_STD))
+    return _scale_bytes(draw, gain / (sqrt(weight.shape[-1]) * _E4M3_STD))
 
 
 def _engram_scale(draw: Draw) -> Tensor:
@@ -117,6 +118,14 @@ def _small_offset(draw: Draw) -> Tensor:
 def _router_bias(draw: Draw) -> Tensor:
     return draw.uniform(-0.2, 0.2)
 
+
+# Applied to the scales. Each sublayer adds little to the residual streams: at 1 everywhere, one rounding difference
+# grows from layer to layer until bf16 and fp32 agree on no more than half of the tokens; at these values on 9 of 10.
+_GAINS: tuple[tuple[str, float], ...] = (
+    (r"attn\.wo_b\.", 0.25),
+    (r"experts\.(\d+\.)?w2\.", 0.1),
+    (r"engram\.wkv\.", 0.25),
+)
 
 # The first pattern found in the name decides.
 _RECIPES: tuple[tuple[str, Recipe], ...] = (
