@@ -199,7 +199,7 @@ def _integer_power(e: Emitter, x: Tensor, exponent: int) -> Tensor:
     product = e.constant(1, x.dtype, x.shape)
     while exponent:
         if exponent & 1:
-            product = e.binary(stablehlo.multiply, power, x)
+            product = e.binary(stablehlo.multiply, product, x)
         x = e.binary(stablehlo.multiply, x, x)
         exponent >>= 1
     return product

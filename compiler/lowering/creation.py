@@ -17,13 +17,13 @@ aten = torch.ops.aten
 @lowers(aten.full.default)
 def full(e: Emitter, result: TensorType, size: Any, value: Scalar, dtype: Any = None) -> Tensor:
     """One number everywhere."""
-    return e.constant(value, result.dtype, result.shape)
+    return e.number(value, result.dtype, result.shape)
 
 
 @lowers(aten.full_like.default, aten.new_full.default)
 def full_like(e: Emitter, result: TensorType, x: Tensor, *arguments: Any, dtype: Any = None) -> Tensor:
     """One number everywhere, in the shape given or of x."""
-    return e.constant(arguments[-1], result.dtype, result.shape)
+    return e.number(arguments[-1], result.dtype, result.shape)
 
 
 @lowers(aten.fill.Scalar, aten.fill.Tensor)
@@ -35,7 +35,7 @@ def fill(e: Emitter, result: TensorType, x: Tensor, value: Any) -> Tensor:
 @lowers(aten.scalar_tensor.default)
 def scalar_tensor(e: Emitter, result: TensorType, value: Scalar, dtype: Any = None) -> Tensor:
     """A number as a 0-d tensor."""
-    return e.constant(value, result.dtype, result.shape)
+    return e.number(value, result.dtype, result.shape)
 
 
 @lowers(

@@ -55,6 +55,12 @@ class Emitter:
         splat = ir.DenseElementsAttr.get_splat(self.type(dtype, shape), attribute)
         return Tensor(stablehlo.constant(splat), dtype, tuple(shape))
 
+    def number(self, number: Scalar, dtype: torch.dtype, shape: Sequence[int] = ()) -> Tensor:
+        """A splat of a number from the model; in exact numerics no sum of constants can be folded around it."""
+        if not self.options.exact or not is_float(dtype):
+            return self.constant(number, dtype, shape)
+        return self.expand(self.barrier(self.constant(number, dtype)), shape)
+
     def constant_tensor(self, tensor: torch.Tensor) -> Tensor:
         """A literal copy of a small tensor."""
         contiguous = tensor.detach().cpu().contiguous()
@@ -153,7 +159,7 @@ class Emitter:
     def operand(self, x: Operand, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
         """A tensor or number as a tensor of this type."""
         if not isinstance(x, Tensor):
-            return self.constant(x, dtype, shape)
+            return self.number(x, dtype, shape)
         return self.expand(self.convert(x, dtype), shape)
 
     def unary(self, operation: Callable[..., Any], x: Tensor) -> Tensor:
@@ -190,8 +196,8 @@ class Emitter:
         return self.pinned(self.binary(stablehlo.multiply, x, y))
 
     def divide(self, x: Tensor, y: Tensor) -> Tensor:
-        """x / y; in exact numerics never a multiplication by the reciprocal."""
-        return self.binary(stablehlo.divide, x, self.barrier(y) if is_float(y.dtype) else y)
+        """x / y; in exact numerics never by the reciprocal, nor joined with another quotient."""
+        return self.pinned(self.binary(stablehlo.divide, x, self.barrier(y) if is_float(y.dtype) else y))
 
     def barrier(self, x: Tensor) -> Tensor:
         """Hide a value's origin from algebraic rewrites, in exact numerics."""
@@ -200,7 +206,10 @@ class Emitter:
         return Tensor(stablehlo.optimization_barrier([x.value]), x.dtype, x.shape)
 
     def pinned(self, x: Tensor) -> Tensor:
-        """Xor the bits with the run-time zero, in exact numerics: nothing less stops LLVM's contraction to FMA."""
+        """Xor the bits of a float with the run-time zero, in exact numerics.
+
+        Nothing less stops LLVM from contracting a product and a sum to a fused multiply-add.
+        """
         bits = {torch.float32: torch.int32, torch.float64: torch.int64}.get(x.dtype)
         if self.runtime_zero is None or bits is None:
             return x

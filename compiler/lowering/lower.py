@@ -158,8 +158,16 @@ class _ModuleLowering:
                 line = source_line(node)
                 location = ir.Location.current if line is None else ir.Location.file(line.file, line.line, 0)
                 with location:
-                    values[node] = self._emit_call(emitter, node, values)
+                    values[node] = self._emit_located(emitter, node, values)
         return [values[node] for node in _returned(module)]
+
+    def _emit_located(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+        try:
+            return self._emit_call(emitter, node, values)
+        except Exception as error:
+            line = source_line(node)
+            where = f" at {line}" if line else ""
+            raise LoweringError(f"{node.target}{where}: {error}") from error
 
     def _emit_call(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         if node.target is operator.getitem:

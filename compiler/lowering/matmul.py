@@ -45,10 +45,15 @@ def _untransposed(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[int]]:
 
 
 def matrix_product(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
-    """[M, K] x [K, N] in the accumulation type."""
-    if x.shape[0] != 1 or not e.options.pad_single_row_dot:
-        return dot(e, x, y, (), 1, 0)
-    return e.slice_axis(dot(e, e.pad(x, (0, 0), (1, 0), 0), y, (), 1, 0), 0, 0, 1)
+    """[*batch, M, K] x [*batch, K, N] in the accumulation type."""
+    rows = x.rank - 2
+    batch = range(rows)
+    if x.shape[rows] != 1 or not e.options.pad_single_row_dot:
+        return dot(e, x, y, batch, rows + 1, rows)
+    padding = [0] * x.rank
+    padding[rows] = 1
+    padded = dot(e, e.pad(x, [0] * x.rank, padding, 0), y, batch, rows + 1, rows)
+    return e.slice_axis(padded, rows, 0, 1)
 
 
 @lowers(aten.mm.default)
@@ -60,7 +65,7 @@ def mm(e: Emitter, result: TensorType, x: Tensor, y: Tensor) -> Tensor:
 @lowers(aten.bmm.default)
 def bmm(e: Emitter, result: TensorType, x: Tensor, y: Tensor) -> Tensor:
     """One matrix product for each batch index."""
-    return e.convert(dot(e, x, y, (0,), 2, 1), result.dtype)
+    return e.convert(matrix_product(e, x, y), result.dtype)
 
 
 @lowers(aten.mv.default)
@@ -100,7 +105,7 @@ def baddbmm(
     e: Emitter, result: TensorType, bias: Tensor, x: Tensor, y: Tensor, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * bias + alpha * (x @ y) for each batch index."""
-    return _accumulate(e, result, bias, dot(e, x, y, (0,), 2, 1), beta, alpha)
+    return _accumulate(e, result, bias, matrix_product(e, x, y), beta, alpha)
 
 
 @lowers(aten.linear.default)
@@ -118,12 +123,8 @@ def matmul(e: Emitter, result: TensorType, x: Tensor, y: Tensor) -> Tensor:
     """NumPy's matmul: vectors are promoted, leading dimensions broadcast."""
     left = e.reshape(x, (1, *x.shape)) if x.rank == 1 else x
     right = e.reshape(y, (*y.shape, 1)) if y.rank == 1 else y
-    if left.rank == right.rank == 2:
-        product = matrix_product(e, left, right)
-    else:
-        leading = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        left = e.expand(left, (*leading, *left.shape[-2:]))
-        right = e.expand(right, (*leading, *right.shape[-2:]))
-        batch = tuple(range(len(leading)))
-        product = dot(e, left, right, batch, len(leading) + 1, len(leading))
+    leading = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    left = e.expand(left, (*leading, *left.shape[-2:]))
+    right = e.expand(right, (*leading, *right.shape[-2:]))
+    product = matrix_product(e, left, right)
     return e.convert(e.reshape(product, result.shape), result.dtype)

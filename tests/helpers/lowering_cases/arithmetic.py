@@ -88,7 +88,8 @@ def _powers() -> list[Case]:
         for exponent in (0, 1, 2, 3, 0.5, -0.5, -1, -2)
     ]
     cases.append(case(aten.pow.Tensor_Scalar, positive(40), 1.7))
-    cases.append(case(aten.pow.Tensor_Scalar, integers(40), 3))
+    cases += [case(aten.pow.Tensor_Scalar, integers(40), exponent) for exponent in (0, 1, 2, 3, 5)]
+    cases.append(case(aten.pow.Tensor_Scalar, integers(40), 1.5))
     cases.append(case(aten.pow.Tensor_Scalar, edges(), 2))
     cases.append(case(aten.pow.Tensor_Tensor, positive(40), normal(40)))
     cases.append(case(aten.pow.Scalar, 2, integers(40).float()))
