@@ -51,11 +51,12 @@ def progress_bar(description: str) -> Iterator[Progress]:
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-    """A table on stdout; numbers are right-aligned."""
+    """A line and a table on stdout; numbers are right-aligned."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    print(title)
+    table = Table()
     for column, value in zip(columns, rows[0] if rows else columns, strict=True):
         table.add_column(column, justify="right" if isinstance(value, int | float) else "left")
     for row in rows:
