@@ -124,15 +124,17 @@ def _made_by_us(directory: Path) -> bool:
 
 @contextmanager
 def _published(directory: Path) -> Iterator[Path]:
-    """A staging directory beside the target that takes its place at the end, or vanishes on any exception."""
+    """A staging directory beside the target that takes its place at the end; on an exception the target is as before."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    staging = work / "new"
+    staging, replaced = work / "new", work / "replaced"
     staging.mkdir()
     try:
         yield staging
         if directory.exists():
-            directory.rename(work / "old")
+            directory.rename(replaced)
         staging.rename(directory)
     finally:
+        if replaced.exists() and not directory.exists():
+            replaced.rename(directory)
         shutil.rmtree(work)

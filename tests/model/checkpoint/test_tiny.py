@@ -117,7 +117,7 @@ def test_an_empty_directory_is_filled(tmp_path):
     assert json.loads((tmp_path / "empty" / "config.json").read_text())["made_by"]["seed"] == 0
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_failure_leaves_nothing_behind_and_what_was_there_untouched(nano, tmp_path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
@@ -125,6 +125,11 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         make_checkpoint(tmp_path / "nano", "nano")
     assert list(tmp_path.iterdir()) == []
+    before = digests(nano)
+    with pytest.raises(KeyboardInterrupt):
+        make_checkpoint(nano, "nano", overwrite=True)
+    assert digests(nano) == before
+    assert list(nano.parent.iterdir()) == [nano]
 
 
 def test_progress_ends_at_the_total(tmp_path):
