@@ -20,9 +20,10 @@ from ..errors import CaptureError, ConfigError
 from ..settings import settings
 from .aliasing import CompiledPerAliasing
 from .compiled_function import CompiledFunction
+from .decompositions import DECOMPOSITIONS
 from .lowering.options import Numerics
 from .pipeline import check_numerics, find_target, shape_graph
-from .tracing import DECOMPOSITIONS, plain_attention
+from .tracing import plain_attention
 
 OPTIONS = ("numerics", "target")
 
@@ -64,7 +65,10 @@ def _compile_with_autograd(
     module: fx.GraphModule, compiler: Callable[..., CompiledFunction], inputs: Sequence[Any]
 ) -> Callable[..., Any]:
     compile_with_autograd = aot_autograd(
-        fw_compiler=compiler, bw_compiler=compiler, decompositions=DECOMPOSITIONS, keep_inference_input_mutations=True
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        decompositions=dict(DECOMPOSITIONS),
+        keep_inference_input_mutations=True,
     )
     with plain_attention():
         return compile_with_autograd(module, inputs)

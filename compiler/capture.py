@@ -22,7 +22,8 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 from ..errors import CaptureError, InputError
 from ..runtime.structure import Description, describe
 from .capture_errors import explain_capture_failure, refuse_symbolic_values
-from .tracing import DECOMPOSITIONS, plain_attention
+from .decompositions import DECOMPOSITIONS
+from .tracing import plain_attention
 
 Role = Literal["param", "buffer", "kv", "slot"]
 
@@ -123,7 +124,7 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
             inputs,
             fw_compiler=keep,
             inference_compiler=keep,
-            decompositions=DECOMPOSITIONS,
+            decompositions=dict(DECOMPOSITIONS),
             keep_inference_input_mutations=True,
         )
     (module,) = captured

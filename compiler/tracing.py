@@ -6,9 +6,6 @@ from contextlib import AbstractContextManager
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-DECOMPOSITIONS: dict = {}
-"""Operators to decompose while tracing: none, the lowering decomposes what it has no rule for."""
-
 
 def plain_attention() -> AbstractContextManager[None]:
     """Trace scaled_dot_product_attention as the matrix products and softmax it is.
