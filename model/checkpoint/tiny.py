@@ -124,7 +124,7 @@ def _made_by_us(directory: Path) -> bool:
 
 @contextmanager
 def _published(directory: Path) -> Iterator[Path]:
-    """A staging directory beside the target that takes its place at the end; on an exception the target is as before."""
+    """A staging directory that takes the target's place at the end; an exception leaves the target as it was."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     staging, replaced = work / "new", work / "replaced"
