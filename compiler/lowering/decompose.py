@@ -11,6 +11,7 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_flatten
 
@@ -55,7 +56,7 @@ def _trace(node: fx.Node, decomposition: Callable[..., Any]) -> fx.GraphModule:
         )
         return tuple(tree_flatten(decomposition(*arguments, **keywords))[0])
 
-    with FakeTensorMode(), torch.no_grad():
+    with FakeTensorMode(shape_env=ShapeEnv()), torch.no_grad():
         fakes = [torch.empty(source.meta["val"].shape, dtype=source.meta["val"].dtype) for source in sources]
         graph = make_fx(flat, tracing_mode="fake")(*fakes)
         return make_fx(torch.func.functionalize(flat), tracing_mode="fake")(*fakes) if _mutates(graph) else graph

@@ -32,6 +32,7 @@ from . import (
 )
 from .composite import call_composite, define_private_function, is_custom, tensor_inputs
 from .context import make_context
+from .control_flow import WHILE_LOOP, emit_while, loop_graphs
 from .decompose import Decompositions
 from .emitter import Emitter
 from .locations import source_line
@@ -152,7 +153,7 @@ class _ModuleLowering:
         for node in module.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(pending)
-            elif node.op == "get_attr":
+            elif node.op == "get_attr" and not isinstance(getattr(module, str(node.target)), fx.GraphModule):
                 values[node] = self._narrow(emitter, emitter.constant_tensor(getattr(module, str(node.target))))
             elif node.op == "call_function" and node.target not in DROPPED:
                 line = source_line(node)
@@ -173,12 +174,25 @@ class _ModuleLowering:
         if node.target is operator.getitem:
             return values[node.args[0]][node.args[1]]  # pyright: ignore[reportArgumentType]
         self.counts[str(node.target)] += 1
+        if node.target is WHILE_LOOP:
+            return self._emit_while(emitter, node, values)
         rule = LOWERINGS.get(node.target)  # pyright: ignore[reportArgumentType]
         if rule is None:
             return self._emit_decomposed(emitter, node, [values[source] for source in tensor_inputs(node)])
         arguments, keywords = map_aggregate((node.args, node.kwargs), lambda one: _bound(one, values))
         used = {name: value for name, value in keywords.items() if name not in IGNORED_KEYWORDS}
         return rule(emitter, self._result_type(node), *arguments, **used)
+
+    def _emit_while(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> tuple[Tensor, ...]:
+        condition, body = loop_graphs(node)
+        carried, constants = map_aggregate(node.args[2:], lambda one: _bound(one, values))  # pyright: ignore
+        return emit_while(
+            emitter,
+            carried,
+            constants,
+            lambda inner, typed: self.emit_graph(inner, condition, typed),
+            lambda inner, typed: self.emit_graph(inner, body, typed),
+        )
 
     def _emit_decomposed(self, emitter: Emitter, node: fx.Node, arguments: list[Tensor]) -> Any:
         graph = self.decompositions.graph(node)

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from ...errors import LoweringError
+from .control_flow import WHILE_LOOP, loop_graphs
 from .decompose import Decompositions
 from .locations import SourceLine, source_line
 from .registry import LOWERINGS
@@ -65,6 +66,9 @@ def _problems(graph: fx.Graph, decompositions: Decompositions, caller: SourceLin
             found.append(f"{node.target}{where}: dynamic shape; compile with dynamic=False and pad to fixed sizes")
         elif node.op != "call_function" or node.target in LOWERINGS or node.target in DROPPED:
             continue
+        elif node.target is WHILE_LOOP:
+            for region in loop_graphs(node):
+                found.extend(_problems(region.graph, decompositions, line))
         elif decompositions.exists(node):
             found.extend(_problems(decompositions.graph(node).graph, decompositions, line))
         elif node.target is not operator.getitem:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .library import kernel
-from .rounded_math import exp, sum_in_order
+from .rounded_math import exp
 
 
 def _shape(values: Tensor, gates: Tensor, dtype: torch.dtype) -> Tensor:
@@ -20,5 +20,5 @@ def gated_pool(values: Tensor, gates: Tensor, dtype: torch.dtype) -> Tensor:
     Result [M, D] in ``dtype``. Meaning: DeepSeek-V4.1 inference code, model.py ``Compressor``.
     """
     weights = exp(gates - gates.amax(1, keepdim=True))
-    weights = weights / sum_in_order(weights, 1).unsqueeze(1)
-    return sum_in_order(values * weights, 1).to(dtype)
+    weights = weights / weights.sum(1, keepdim=True)
+    return (values * weights).sum(1).to(dtype)

@@ -7,21 +7,50 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.while_loop import while_loop_op
 from torch.nn import functional
 
 from .library import kernel
-from .rounded_math import exp, sigmoid, sum_in_order
+from .rounded_math import exp, sigmoid
 
 
-def _sinkhorn(logits: Tensor, iterations: int, eps: float) -> Tensor:
-    """Alternate row and column normalisation of exp(logits) [M, n, n], ending on columns (Sinkhorn and Knopp 1967)."""
-    weights = exp(logits - logits.amax(-1, keepdim=True))
-    weights = weights / sum_in_order(weights, -1).unsqueeze(-1) + eps
-    weights = weights / (sum_in_order(weights, -2).unsqueeze(-2) + eps)
-    for _ in range(iterations - 1):
-        weights = weights / (sum_in_order(weights, -1).unsqueeze(-1) + eps)
-        weights = weights / (sum_in_order(weights, -2).unsqueeze(-2) + eps)
+def _sinkhorn_shape(logits: Tensor, iterations: int, eps: float) -> Tensor:
+    return torch.empty_like(logits)
+
+
+def _sinkhorn_loop(logits: Tensor, iterations: int, eps: float) -> Tensor:
+    """A loop, because a compiler that fuses unrolled steps computes the first ones again in every later one."""
+    first = torch.ones((), dtype=torch.int32)
+    _, weights = while_loop_op(
+        lambda iteration, weights: iteration < iterations,
+        lambda iteration, weights: (iteration + 1, _sinkhorn_step(weights, eps)),
+        (first, _sinkhorn_start(logits, eps)),
+        (),
+    )
     return weights
+
+
+@kernel("sinkhorn(Tensor logits, int iterations, float eps) -> Tensor", _sinkhorn_shape, decomposition=_sinkhorn_loop)
+def sinkhorn(logits: Tensor, iterations: int, eps: float) -> Tensor:
+    """Alternate row and column normalisation of exp(logits) [M, n, n] float32, ending on columns.
+
+    Sinkhorn and Knopp 1967; eps is added to the rows' softmax and to every later sum.
+    """
+    weights = _sinkhorn_start(logits, eps)
+    for _ in range(iterations - 1):
+        weights = _sinkhorn_step(weights, eps)
+    return weights
+
+
+def _sinkhorn_start(logits: Tensor, eps: float) -> Tensor:
+    weights = exp(logits - logits.amax(-1, keepdim=True))
+    weights = weights / weights.sum(-1, keepdim=True) + eps
+    return weights / (weights.sum(-2, keepdim=True) + eps)
+
+
+def _sinkhorn_step(weights: Tensor, eps: float) -> Tensor:
+    weights = weights / (weights.sum(-1, keepdim=True) + eps)
+    return weights / (weights.sum(-2, keepdim=True) + eps)
 
 
 def _mix_shape(
@@ -56,7 +85,7 @@ def hyper_connection_mix(
     pre = sigmoid(pre_logits * scale[0] + pre_base) + eps
     post = sigmoid(post_logits * scale[1] + post_base) * 2.0
     comb = (comb_logits * scale[2] + comb_base).unflatten(-1, (count, count))
-    return pre, post, _sinkhorn(comb, iterations, eps)
+    return pre, post, sinkhorn(comb, iterations, eps)
 
 
 def _collapse_shape(streams: Tensor, pre: Tensor) -> Tensor:
@@ -66,7 +95,7 @@ def _collapse_shape(streams: Tensor, pre: Tensor) -> Tensor:
 @kernel("hyper_connection_collapse(Tensor streams, Tensor pre) -> Tensor", _collapse_shape)
 def hyper_connection_collapse(streams: Tensor, pre: Tensor) -> Tensor:
     """Weighted sum of the streams [M, n, d] with weights pre [M, n]: [M, d] in the streams' dtype."""
-    return sum_in_order(pre.unsqueeze(-1) * streams.float(), 1).to(streams.dtype)
+    return (pre.unsqueeze(-1) * streams.float()).sum(1).to(streams.dtype)
 
 
 def _expand_shape(output: Tensor, streams: Tensor, post: Tensor, comb: Tensor) -> Tensor:
@@ -80,5 +109,5 @@ def hyper_connection_expand(output: Tensor, streams: Tensor, post: Tensor, comb:
     Stream k becomes post[k] * output + sum over j of comb[j, k] * stream j.
     """
     wide = streams.float()
-    mixed = sum_in_order(comb.unsqueeze(-1) * wide.unsqueeze(2), 1)
+    mixed = (comb.unsqueeze(-1) * wide.unsqueeze(2)).sum(1)
     return (post.unsqueeze(-1) * output.float().unsqueeze(1) + mixed).to(streams.dtype)

@@ -6,12 +6,13 @@ lower index first; torch.topk leaves ties open and they are frequent in bfloat16
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from .library import kernel
-from .rounded_math import sum_in_order
 
 _HIDDEN = float("-inf")
 
@@ -39,7 +40,8 @@ def index_scores(query: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
     else:
         products = torch.bmm(wide_query, wide_keys.transpose(1, 2))
     weighted = torch.relu(products.to(dtype)) * weights.unsqueeze(-1)
-    return sum_in_order(weighted.float(), 1).to(dtype)
+    # One addition at a time: the order of a library's sum would change with the number of heads.
+    return reduce(torch.add, weighted.float().unbind(1)).to(dtype)
 
 
 def _candidates_shape(scores: Tensor, visible: Tensor, block_size: int, block_count: int) -> Tensor:

@@ -6,8 +6,6 @@ all but about one case in 2^28, so two implementations of this contract agree to
 
 from __future__ import annotations
 
-from functools import reduce
-
 import torch
 from torch import Tensor
 
@@ -35,8 +33,3 @@ def softplus(x: Tensor) -> Tensor:
     """log(1 + e^x), float32 to float32; x itself above ``SOFTPLUS_THRESHOLD``."""
     wide = x.double()
     return torch.where(x > SOFTPLUS_THRESHOLD, x, torch.log1p(wide.clamp(max=SOFTPLUS_THRESHOLD).exp()).float())
-
-
-def sum_in_order(x: Tensor, dim: int) -> Tensor:
-    """Sum of a short dimension, first element to last; fixes the order of additions on every device."""
-    return reduce(torch.add, x.unbind(dim))
