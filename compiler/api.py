@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import CaptureError
 from ..runtime.artifacts import Artifact
-from ..runtime.devices.pjrt import PjrtDevice
+from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
 from ..runtime.plan import DecodePlan, InputBinding, ReplayPlan, digest
 from ..runtime.runner import DecodeRunner
@@ -77,7 +77,7 @@ def compile_decode(
             report(f"batch {compiled[-1].replay.batch_size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     artifacts = {step.replay.artifact: step.artifact for step in compiled}
-    return DecodeRunner(plan, artifacts, model, PjrtDevice(), model, [step.report for step in compiled])
+    return DecodeRunner(plan, artifacts, model, host_device(), model, [step.report for step in compiled])
 
 
 @dataclass(frozen=True)

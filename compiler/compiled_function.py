@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import CompileError
 from ..runtime.artifacts import Artifact
-from ..runtime.devices.pjrt import PjrtDevice
+from ..runtime.devices.pjrt import host_device
 from ..runtime.memory import is_shareable, shareable_copy
 
 
@@ -59,7 +59,7 @@ class CompiledFunction:
 
     def _load(self) -> Any:
         if not hasattr(self._loaded, "program"):
-            device = PjrtDevice()
+            device = host_device()
             self._loaded.program = device, device.load(self._artifact).execute
         return self._loaded.program
 

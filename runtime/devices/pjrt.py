@@ -16,9 +16,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from ...errors import DeviceError
 from ..artifacts import Artifact
-
-ALIGNMENT = 64
-"""Bytes: XLA copies a buffer that is less aligned, and a mutation would land in the copy."""
+from ..memory import ALIGNMENT, aligned_empty, is_shareable
 
 STRICT_FLAGS: tuple[tuple[str, bool | str], ...] = (
     ("xla_allow_excess_precision", False),
@@ -120,7 +118,7 @@ class PjrtDevice:
 
     def buffer(self, tensor: torch.Tensor, donatable: bool = False) -> Any:
         """A buffer on the tensor's memory; see ``Device.buffer``."""
-        if tensor.data_ptr() % ALIGNMENT or not tensor.is_contiguous() or tensor.device.type != "cpu":
+        if not is_shareable(tensor):
             raise DeviceError(_unusable(tensor))
         # Despite its name, copy=True makes jaxlib take the memory as it is and allow donation; None forbids donation.
         copy = True if donatable else None
@@ -132,12 +130,14 @@ class PjrtDevice:
         return from_dlpack(_jax.buffer_to_dlpack_managed_tensor(buffer))
 
 
-def aligned_empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Uninitialised memory that a buffer can use without a copy."""
-    elements = torch.Size(shape).numel()
-    raw = torch.empty(elements * dtype.itemsize + ALIGNMENT, dtype=torch.uint8)
-    offset = -raw.data_ptr() % ALIGNMENT
-    return raw[offset : offset + elements * dtype.itemsize].view(dtype).view(shape)
+_OF_THREAD = threading.local()
+
+
+def host_device() -> PjrtDevice:
+    """The calling thread's device, made and tested when the thread first asks for it."""
+    if not hasattr(_OF_THREAD, "device"):
+        _OF_THREAD.device = PjrtDevice()
+    return _OF_THREAD.device
 
 
 def _unusable(tensor: torch.Tensor) -> str:
