@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from .console import clean_errors, print_table, progress_bar, write_report
+from .console import clean_errors, parse_sizes, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random weights in the layout of the release.")
@@ -137,3 +137,21 @@ def compare(
         write_report(json, asdict(comparison) | {"agrees": comparison.agrees})
     if not comparison.agrees:
         raise typer.Exit(1)
+
+
+@main.command("demo")
+def demo(
+    directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),
+    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
+    size: Annotated[Size, typer.Option(help="Size of the checkpoint if one has to be made.")] = Size.tiny,
+    json: JsonOption = None,
+) -> None:
+    """The main job: reference, eager and compiled decode of three prompts at every batch size, compared."""
+    with clean_errors():
+        from .demo import run_demo
+        from .demo_tables import demo_tables
+
+        report = run_demo(directory, parse_sizes(batch_sizes), size.value, lambda line: print(line, flush=True))
+        for table in demo_tables(report):
+            print_table(*table)
+        write_report(json, report)

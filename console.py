@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import DeepInferNeuronError
+from .errors import DeepInferNeuronError, InputError
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) of whatever the command counts."""
@@ -62,3 +62,11 @@ def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, .
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
     Console().print(table)
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Batch sizes from ``1,2,4``; raises InputError for anything but positive whole numbers."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(f"batch sizes {text!r}: expected positive whole numbers separated by commas, such as 1,2,4,8")
+    return sorted({int(part) for part in parts})

@@ -8,7 +8,8 @@ streams after each layer at those positions, in the run's dtype).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from .prompts import built_in_prompts
 from .tensor_file import read_tensors, write_tensors
 from .trace import Trace
 
-KIND = "deepinfer_neuron.golden.1"
+KIND = "deepinfer_neuron.golden.2"
 GREEDY_STEPS = 8
 
 _DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
@@ -35,7 +36,8 @@ _DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 class GoldenPrompt:
     """One prompt's golden values; see the module docstring for shapes.
 
-    ``noise`` is the distance between two ways of running the reference, ``margins`` the lead of the best logit over
+    ``floor`` is the distance of the reference from itself on another number of threads, ``noise`` with other orders
+    of summation as well (all tokens as one prompt). ``margins`` is the lead of the best logit over
     the second at each step: a smaller lead than the noise makes the argmax a matter of chance.
     """
 
@@ -43,12 +45,14 @@ class GoldenPrompt:
     tokens: list[int]
     logits: Tensor
     hidden: Tensor
+    floor: LogitError
     noise: LogitError
     margins: list[float]
 
     def summary(self) -> dict[str, object]:
         """Everything but the tensors, ready for JSON."""
-        return {"length": self.length, "tokens": self.tokens, "noise": asdict(self.noise), "margins": self.margins}
+        distances = {"floor": asdict(self.floor), "noise": asdict(self.noise)}
+        return {"length": self.length, "tokens": self.tokens, **distances, "margins": self.margins}
 
 
 @dataclass(frozen=True)
@@ -141,16 +145,24 @@ def _golden_prompt(model: ReferenceModel, trace: Trace, token_ids: list[int], st
         hidden.append(trace.layers(layers, "ffn.expand")[:, -1])
     stacked = torch.cat(logits)
     best = stacked.topk(2).values
-    noise = logit_error(_run_again(model, tokens, len(token_ids)), stacked)
-    return GoldenPrompt(len(token_ids), tokens, stacked, torch.stack(hidden), noise, (best[:, 0] - best[:, 1]).tolist())
+    with _other_thread_count():
+        floor = logit_error(_decode_again(model, tokens, len(token_ids)), stacked)
+        noise = logit_error(model.prefill(tokens, range(len(token_ids) - 1, len(tokens))).logits, stacked)
+    margins = (best[:, 0] - best[:, 1]).tolist()
+    return GoldenPrompt(len(token_ids), tokens, stacked, torch.stack(hidden), floor, noise, margins)
 
 
-def _run_again(model: ReferenceModel, tokens: list[int], length: int) -> Tensor:
-    """The same logits with other orders of summation: all tokens as one prompt, on another number of threads."""
+def _decode_again(model: ReferenceModel, tokens: list[int], length: int) -> Tensor:
+    first = model.prefill(tokens[:length]).logits
+    return torch.cat([first, *(model.decode(token).logits for token in tokens[length:])])
+
+
+@contextmanager
+def _other_thread_count() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if threads > 1 else 2)
     try:
-        return model.prefill(tokens, range(length - 1, len(tokens))).logits
+        yield
     finally:
         torch.set_num_threads(threads)
 
@@ -174,6 +186,7 @@ def _read_prompt(name: str, tensors: Mapping[str, Tensor], detail: dict) -> Gold
         tokens=detail["tokens"],
         logits=tensors[f"{name}/logits"],
         hidden=tensors[f"{name}/hidden"],
+        floor=LogitError(**detail["floor"]),
         noise=LogitError(**detail["noise"]),
         margins=detail["margins"],
     )
