@@ -212,6 +212,13 @@ def pow_tensor(e: Emitter, result: TensorType, base: Operand, exponent: Tensor) 
     return e.convert(power(e, x, y), result.dtype)
 
 
+@lowers(aten.atan2.default)
+def atan2(e: Emitter, result: TensorType, y: Operand, x: Operand) -> Tensor:
+    """Angle of the point (x, y)."""
+    first, second = operands(e, result, y, x)
+    return e.convert(e.binary(stablehlo.atan2, first, second), result.dtype)
+
+
 def truncate(e: Emitter, x: Tensor) -> Tensor:
     """Round towards zero."""
     floor, ceil = e.unary(stablehlo.floor, x), e.unary(stablehlo.ceil, x)

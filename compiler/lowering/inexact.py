@@ -1,7 +1,7 @@
 """Operators whose exact lowering still differs from eager PyTorch on the CPU, why, and by how much.
 
-Every operator that is not listed gives the same bits. "nearest" means that the lowering computes in float64 and
-rounds once, so that the distance is eager's own error.
+Every operator that is not listed gives the same bits; a prim is as exact as the aten operator it repeats.
+"nearest" means that the lowering computes in float64 and rounds once, so that the distance is eager's own error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 from torch._ops import OpOverload
 
 aten = torch.ops.aten
+prims = torch.ops.prims
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ INEXACT: dict[OpOverload, Inexact] = {
     aten.sin.default: Inexact(_NEAREST, 1),
     aten.cos.default: Inexact(_NEAREST, 1),
     aten.tan.default: Inexact(_NEAREST, 1),
+    aten.asin.default: Inexact(_NEAREST, 1),
+    aten.acos.default: Inexact(_NEAREST, 1),
+    aten.atan.default: Inexact(_NEAREST, 1),
+    aten.sinh.default: Inexact(_NEAREST, 1),
+    aten.cosh.default: Inexact(_NEAREST, 1),
+    aten.atan2.default: Inexact("two libraries' routines", 1),
     aten.erf.default: Inexact(_NEAREST, 1),
     aten.pow.Tensor_Scalar: Inexact(_NEAREST, 1),
     aten.pow.Tensor_Tensor: Inexact(_NEAREST, 1),
@@ -61,6 +68,8 @@ INEXACT: dict[OpOverload, Inexact] = {
     aten.native_layer_norm.default: Inexact(_MOMENTS, 2, of_largest=True),
     aten.var_mean.correction: Inexact(_MOMENTS, 2),
     aten.std.correction: Inexact(_MOMENTS, 1),
+    prims.var.default: Inexact(_MOMENTS, 2),
+    prims.prod.default: Inexact("eager multiplies in its own vector lanes", 8),
     aten.linalg_vector_norm.default: Inexact("eager adds powers in its own vector lanes", 2),
     aten.index_add.default: Inexact("XLA adds duplicate bf16 rows in float32 and rounds once", 1),
     aten.mm.default: Inexact(_DOT, 4, of_largest=True),

@@ -42,6 +42,11 @@ DIRECT = {
     aten.sin.default: stablehlo.sine,
     aten.cos.default: stablehlo.cosine,
     aten.tan.default: stablehlo.tan,
+    aten.asin.default: chlo.asin,
+    aten.acos.default: chlo.acos,
+    aten.atan.default: chlo.atan,
+    aten.sinh.default: chlo.sinh,
+    aten.cosh.default: chlo.cosh,
 }
 for _overload, _operation in DIRECT.items():
     _direct(_overload, _operation)

@@ -75,6 +75,7 @@ def _combined() -> list[Case]:
         cases.append(case(aten.lerp.Scalar, a, b, 0.3))
         cases.append(case(aten.lerp.Tensor, a, b, c / 5))
         cases.append(case(aten.square.default, a))
+        cases.append(case(aten.atan2.default, a, b))
         cases.append(case(aten.reciprocal.default, c))
     cases.append(case(aten.reciprocal.default, edges()))
     cases.append(case(aten.square.default, integers(5)))

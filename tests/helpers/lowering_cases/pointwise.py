@@ -54,6 +54,8 @@ ON_INTEGERS = (
     aten.sqrt.default,
     aten.sigmoid.default,
 )
+BETWEEN_ONES = (aten.asin.default, aten.acos.default)
+UNBOUNDED = (aten.atan.default, aten.sinh.default, aten.cosh.default)
 UNDEFINED_AT_EDGES = (aten.sin.default, aten.cos.default, aten.tan.default, aten.gelu.default)
 """Angles of 1e30 depend on the argument reduction; eager gelu gives NaN or infinity depending on the lane."""
 
@@ -63,6 +65,8 @@ def _floats() -> list[Case]:
     for dtype in FLOATS:
         cases += [case(overload, normal(16, 129, dtype=dtype) * 3) for overload in ANYWHERE]
         cases += [case(overload, positive(16, 129, dtype=dtype)) for overload in ABOVE_ZERO]
+        cases += [case(overload, normal(16, 129, dtype=dtype)) for overload in UNBOUNDED]
+        cases += [case(overload, torch.tanh(normal(16, 129, dtype=dtype))) for overload in BETWEEN_ONES]
     cases += [case(overload, edges()) for overload in (*ANYWHERE, *ABOVE_ZERO) if overload not in UNDEFINED_AT_EDGES]
     cases += [case(overload, edges(torch.bfloat16)) for overload in (aten.floor.default, aten.round.default)]
     return cases
