@@ -146,6 +146,19 @@ def _masked_put(e: Emitter, result: TensorType, x: Tensor, mask: Tensor, values:
     return where(e, result, spread, e.add(x, value) if accumulate else value, x)
 
 
+@lowers(aten.diagonal.default, aten.diagonal_copy.default)
+def diagonal(e: Emitter, result: TensorType, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Elements whose positions along two dimensions differ by the offset, as a new last dimension."""
+    first, second = axis_of(x, dim1), axis_of(x, dim2)
+    others = [axis for axis in range(x.rank) if axis not in (first, second)]
+    position = e.iota(torch.int32, result.shape[-1:], 0)
+    shifted = e.add(position, e.constant(abs(offset), torch.int32, position.shape))
+    rows, columns = (position, shifted) if offset >= 0 else (shifted, position)
+    square = e.transpose(x, [first, second, *others])
+    read = gather_at(e, square, positions(e, square.shape, {0: rows, 1: columns}))
+    return e.transpose(read, [*range(1, read.rank), 0])
+
+
 @lowers(aten.index_select.default)
 def index_select(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of one dimension, in the index's order."""

@@ -32,9 +32,17 @@ def compile_options() -> Any:
     return options
 
 
-@cache
+_CLIENT_LOCK = threading.Lock()
+
+
 def client() -> Any:
     """The process's PJRT client. The environment's ``PJRT_NPROC`` sets its threads, read here once."""
+    with _CLIENT_LOCK:
+        return _only_client()
+
+
+@cache
+def _only_client() -> Any:
     return xla_client.make_cpu_client()
 
 
