@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from .runtime.slots import PaddingPolicy, SlotSpec
 
 __all__ = ["DecodeRunner", "DeepInferNeuronError", "PaddingPolicy", "SlotSpec", "compile_decode", "errors"]
+
+# jaxlib reads this once, when it is imported; its default announces every client on stderr.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 _HOMES = {
     "compile_decode": ".compiler.api",
