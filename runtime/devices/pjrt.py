@@ -70,7 +70,7 @@ class PjrtExecutable:
         self._execute = loaded.execute_sharded
         self._zero = zero
         self._owner = owner
-        self.optimized_hlo = loaded.get_hlo_text
+        self._hlo_text = loaded.get_hlo_text
 
     @property
     def artifact(self) -> Artifact:
@@ -86,6 +86,10 @@ class PjrtExecutable:
         except Exception as error:
             raise DeviceError(self._explain(buffers, error)) from error
         return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+
+    def optimized_hlo(self) -> str:
+        """The program after XLA's passes, as text: what it fuses, copies and calls."""
+        return self._hlo_text()
 
     def _explain(self, buffers: Sequence[Any], error: Exception) -> str:
         expected = len(self._artifact.inputs)
