@@ -155,3 +155,23 @@ def demo(
         for table in demo_tables(report):
             print_table(*table)
         write_report(json, report)
+
+
+@main.command("bench")
+def bench(
+    directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),
+    batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 15,
+    inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
+    json: JsonOption = None,
+) -> None:
+    """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
+    with clean_errors():
+        from .benchmarks.decode_step import time_decode_steps
+        from .benchmarks.tables import step_table
+
+        steps = time_decode_steps(
+            directory, parse_sizes(batch_sizes), rounds, inductor, lambda line: print(line, flush=True)
+        )
+        print_table(*step_table(steps))
+        write_report(json, {"steps": [asdict(step) for step in steps]})

@@ -61,7 +61,10 @@ def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, .
         table.add_column(column, justify="right" if isinstance(value, int | float) else "left")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
-    Console().print(table)
+    console = Console()
+    # A table that is cut to a narrow terminal hides digits: let the terminal wrap it instead.
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
+    console.print(table)
 
 
 def parse_sizes(text: str) -> list[int]:

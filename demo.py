@@ -93,15 +93,11 @@ def run_demo(
     The checkpoint goes to ``directory``, the golden file beside its tensors. Raises DeepInferNeuronError subclasses
     for a damaged checkpoint or golden file.
     """
-    if not (directory / "config.json").exists():
-        say(f"making a {size} checkpoint in {directory}")
-        make_checkpoint(directory, size)
-    checkpoint = open_checkpoint(directory)
-    golden = _golden(checkpoint, say)
+    checkpoint, golden = load_golden_prompts(directory, size, say)
     say("loading the decode model")
-    pool = _pool(checkpoint, golden, max(_covering(batch_size) for batch_size in batch_sizes) + 1)
+    count = covering_requests(batch_sizes)
+    pool = make_pool(checkpoint, golden, count)
     layer0 = _probe(checkpoint, pool, golden, say)
-    count = max(_covering(batch_size) for batch_size in batch_sizes)
     say(f"prefilling {count} requests")
     forced = add_prompts(pool, list(islice(cycle(golden.prompts.values()), count)))
     prefilled = pool.model.cache.snapshot()
@@ -116,18 +112,29 @@ def run_demo(
     return DemoReport(prompts, compiled, layer0)
 
 
-def _golden(checkpoint: Checkpoint, say: Say) -> Golden:
-    path = checkpoint.directory / "golden.safetensors"
+def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoint, Golden]:
+    """The checkpoint of ``directory`` and its golden values, each made first if it is not there."""
+    if not (directory / "config.json").exists():
+        say(f"making a {size} checkpoint in {directory}")
+        make_checkpoint(directory, size)
+    checkpoint = open_checkpoint(directory)
+    path = directory / "golden.safetensors"
     if not path.exists():
         say("running the reference on the built-in prompts")
         write_golden(checkpoint, path)
-    return load_golden(path, checkpoint)
+    return checkpoint, load_golden(path, checkpoint)
 
 
-def _pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
+def covering_requests(batch_sizes: Sequence[int]) -> int:
+    """Requests needed to run, at every batch size, whole batches that take each prompt at least once."""
+    return max(_covering(batch_size) for batch_size in batch_sizes)
+
+
+def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
+    """An eager model with caches for ``requests`` of the longest golden sequence, and one more."""
     longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
     numerics = Numerics()
-    geometry = CacheGeometry.for_requests(_round_up(longest), requests)
+    geometry = CacheGeometry.for_requests(_round_up(longest), requests + 1)
     return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
 
 

@@ -27,7 +27,8 @@ class Settings:
         pass_limit: ``DEEPINFER_NEURON_PASS_LIMIT``; only the first n optional passes run.
         enforce_eager: ``DEEPINFER_ENFORCE_EAGER``; nothing is compiled, the model runs in eager PyTorch.
         device: ``DEEPINFER_NEURON_DEVICE``; ``cpu`` is the only one served.
-        num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of each KV cache, ``None`` leaves it to the caller.
+        num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
+            many as all requests could fill.
     """
 
     dump_directory: Path | None = None

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError
+from ..runtime.memory import aligned_empty
+from ..settings import settings
 from .config import ModelConfig
 from .numerics import Numerics
-
-ROOT_ALIGNMENT = 64
-"""Bytes; a device that shares host memory needs it to update a root in place."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,9 @@ class CacheGeometry:
 
     @classmethod
     def for_requests(cls, max_context: int, max_requests: int, block_tokens: int = 64) -> CacheGeometry:
-        """Just enough blocks for every request to reach ``max_context``."""
-        blocks = -(-max_context // block_tokens)
-        return cls(max_context, max_requests, blocks * max_requests, block_tokens)
+        """Just enough blocks for every request to reach ``max_context``, or as many as the environment asks for."""
+        enough = -(-max_context // block_tokens) * max_requests
+        return cls(max_context, max_requests, settings().num_kv_blocks or enough, block_tokens)
 
     @property
     def blocks_per_request(self) -> int:
@@ -59,13 +58,6 @@ class CacheGeometry:
     def scratch_window(self) -> int:
         """The window block that padding rows write to."""
         return self.max_requests
-
-
-def _aligned_root(rows: int, width: int, dtype: torch.dtype) -> Tensor:
-    size = rows * width * dtype.itemsize
-    storage = torch.zeros(size + ROOT_ALIGNMENT, dtype=torch.uint8)
-    offset = -storage.data_ptr() % ROOT_ALIGNMENT
-    return storage[offset : offset + size].view(dtype).view(rows, width)
 
 
 class KvCache(nn.Module):
@@ -103,7 +95,7 @@ class KvCache(nn.Module):
         self._root("compressor_state", state_rows, 2 * config.head_dim, torch.float32)
 
     def _root(self, name: str, rows: int, width: int, dtype: torch.dtype) -> None:
-        self.register_buffer(name, _aligned_root(rows, width, dtype), persistent=False)
+        self.register_buffer(name, aligned_empty((rows, width), dtype).zero_(), persistent=False)
 
     def reset(self) -> None:
         """Zero every root in place."""

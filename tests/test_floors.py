@@ -11,7 +11,7 @@ import deepinfer_neuron
 import pytest
 
 ROOT = Path(deepinfer_neuron.__file__).parent
-NOT_SOURCE = {".venv", "build", "tests", "benchmarks"}
+NOT_SOURCE = {".venv", "build", "tests"}
 FLOORS = {
     "errors": 0,
     "settings": 0,

@@ -1,7 +1,7 @@
 import shutil
 
 import pytest
-from deepinfer_neuron.model.accuracy.prompts import PROMPT_TEXTS, PROMPT_LENGTHS, built_in_prompts
+from deepinfer_neuron.model.accuracy.prompts import PROMPT_LENGTHS, PROMPT_TEXTS, built_in_prompts
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.checkpoint.tokenizer import load_tokenizer, real_tokenizer_file
 

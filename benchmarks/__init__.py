@@ -1,0 +1,1 @@
+"""Ratios against eager PyTorch and Inductor, each measured in one interleaved run."""

@@ -1,0 +1,37 @@
+"""Benchmark results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .decode_step import StepTimes
+
+Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
+
+
+def step_table(steps: Sequence[StepTimes]) -> Table:
+    """One row a batch size; a dash where Inductor was left out."""
+    columns = (
+        "batch", "eager ms", "inductor ms", "ours ms", "ours/eager", "ours/inductor", "ours error", "inductor error",
+        "ours cold s", "inductor cold s",
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = [
+        (
+            step.batch_size,
+            _number(step.eager_ms, ".1f"),
+            _number(step.inductor_ms, ".1f"),
+            _number(step.ours_ms, ".1f"),
+            _number(step.ours_to_eager, ".2f"),
+            _number(step.ours_to_inductor, ".2f"),
+            _number(step.ours_error, ".1e"),
+            _number(step.inductor_error, ".1e"),
+            _number(step.ours_cold_s, ".1f"),
+            _number(step.inductor_cold_s, ".1f"),
+        )
+        for step in steps
+    ]
+    return "One decode step; ratios are medians of paired rounds", columns, rows
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
