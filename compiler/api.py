@@ -19,6 +19,7 @@ from ..runtime.plan import DecodePlan, InputBinding, ReplayPlan, digest
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
+from ..runtime.weights import holds_exactly
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
 from .pipeline import ShapedGraph, check_numerics, find_target, shape_graph
@@ -69,7 +70,7 @@ def compile_decode(
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
-            shaped = shape_graph(step.graph.module, chosen, mode, step.input_keys())
+            shaped = shape_graph(step.graph.module, chosen, mode, step.input_keys(), step.holds_bfloat16)
             report(f"batch {size}: captured, {shaped.nodes} nodes")
             pending.append(pool.submit(_compile_step, step, shaped, chosen))
         for future in pending:
@@ -85,6 +86,10 @@ class _CapturedStep:
     size: int
     graph: CapturedGraph
     seconds: float
+
+    def holds_bfloat16(self, position: int) -> bool:
+        tensor = self.graph.inputs[position].tensor
+        return tensor is not None and holds_exactly(tensor, torch.bfloat16)
 
     def input_keys(self) -> list[object]:
         return [_memory_key(one) for one in self.graph.inputs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +26,7 @@ TARGETS: Mapping[str, type[Target]] = {"host": HostTarget}
 class ShapedGraph:
     """A lowered graph ready for its target, and how long the way there took.
 
-    ``carriers`` maps an input index to the dtype that the program takes the tensor's bits as.
+    ``carriers`` maps an input index to the dtype that the program takes instead of the tensor's own.
     """
 
     lowered: LoweredModule
@@ -52,18 +52,23 @@ def check_numerics(numerics: str) -> Numerics:
 
 
 def shape_graph(
-    module: fx.GraphModule, target: Target, numerics: Numerics, input_keys: Sequence[Hashable] = ()
+    module: fx.GraphModule,
+    target: Target,
+    numerics: Numerics,
+    input_keys: Sequence[Hashable] = (),
+    holds_bfloat16: Callable[[int], bool] = lambda position: False,
 ) -> ShapedGraph:
     """Run the passes on ``module`` in place and lower it for ``target``.
 
     Args:
         input_keys: one key per placeholder, equal for the same memory seen the same way; empty if unknown.
+        holds_bfloat16: whether every value of a float32 input, asked by index, is a bfloat16 value.
 
     Raises:
         GraphError: the graph breaks an invariant of the lowering.
         LoweringError: an operator has no lowering.
     """
-    context = PassContext(target=target.name, input_keys=input_keys)
+    context = PassContext(target=target.name, input_keys=input_keys, holds_bfloat16=holds_bfloat16)
     start = time.perf_counter()
     records = run_passes(module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory)
     shaped = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,17 +11,20 @@ from torch import fx
 
 @dataclass
 class PassContext:
-    """Facts given to the passes (first two) and results they leave behind (the rest).
+    """Facts given to the passes (first three) and results they leave behind (the rest).
 
     Attributes:
         target: name of the target the graph is shaped for.
         input_keys: one key per placeholder; equal keys mean the same memory seen the same way. Empty: unknown.
+        holds_bfloat16: whether every value of a float32 input is a bfloat16 value; asked by input index.
         aliases: output index -> input index of every input that the step updates.
-        carriers: input index -> dtype the program takes instead of the tensor's own, same bits.
+        carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
+            bits, a narrower one the same values.
     """
 
     target: str = "host"
     input_keys: Sequence[Hashable] = ()
+    holds_bfloat16: Callable[[int], bool] = lambda position: False
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
 

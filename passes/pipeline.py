@@ -12,6 +12,7 @@ from .context import PassContext
 from .drop_assertions import drop_assertions
 from .index_as_strided import index_as_strided
 from .merge_duplicate_inputs import merge_duplicate_inputs
+from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
 from .store_single_rows_twice import store_single_rows_twice
@@ -22,6 +23,7 @@ PASSES = (
     Pass(index_as_strided, required=True),
     Pass(alias_input_mutations, required=True),
     Pass(merge_duplicate_inputs),
+    Pass(narrow_exact_weights),
     Pass(store_single_rows_twice),
     Pass(carry_mutated_bfloat16_as_int16),
     Pass(remove_dead_code),

@@ -33,7 +33,7 @@ class InputBinding:
         name: qualified name of the model's tensor, or the slot's name.
         dtype: dtype of that tensor.
         shape: shape of that tensor; for a slot its leading number is the batch size.
-        carrier: dtype the program takes the same bits as.
+        carrier: dtype the program takes: the same bits if it is as wide as ``dtype``, the same values if narrower.
     """
 
     kind: BindingKind

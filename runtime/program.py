@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .devices.base import Buffer, Device, Executable
@@ -24,10 +25,10 @@ class BoundProgram:
         replay: ReplayPlan,
         executable: Executable,
         device: Device,
-        fixed: Mapping[tuple[str, str], Buffer],
+        fixed: Mapping[tuple[str, str, torch.dtype], Buffer],
         root_names: Sequence[str],
     ):
-        """``fixed`` holds the buffers of weights and slots by (kind, name)."""
+        """``fixed`` holds the buffers of weights and slots by (kind, name, carrier)."""
         self.size = replay.batch_size
         self.executable = executable
         self._to_torch = device.to_torch
@@ -36,7 +37,7 @@ class BoundProgram:
         self._root_inputs = list(root_of.items())
         self._root_outputs = [(output, root_of[source]) for output, source in replay.aliases.items()]
         self._result_count = len(executable.artifact.outputs) - len(self._root_outputs)
-        self._arguments: list[Any] = [fixed.get((one.kind, one.name)) for one in replay.inputs]
+        self._arguments: list[Any] = [fixed.get((one.kind, one.name, one.carrier)) for one in replay.inputs]
 
     def execute(self, roots: list[Buffer]) -> list[Buffer]:
         """Run the program, replace ``roots`` by their updated selves, and return the other outputs."""

@@ -97,6 +97,7 @@ class DecodeRunner:
         if live > self.maximum:
             return self._fall_back(inputs, live)
         self._tensors.check_unmoved()
+        self._tensors.refresh_narrowed()
         program = self._programs[bisect_left(self.batch_sizes, live)]
         self._slots.load(inputs, live, program.size)
         outputs = self._execute(program)
@@ -130,22 +131,22 @@ class DecodeRunner:
             return self._fallback(**inputs)
 
     def _bind_roots(self) -> list[Buffer]:
-        roots = [self._tensors[name].detach().view(self._carriers[name]) for name in self._root_names]
+        roots = [self._tensors.carried(name, self._carriers[name]) for name in self._root_names]
         return [self._device.buffer(root, donatable=True) for root in roots]
 
     def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundProgram]:
+        bindings = {(one.name, one.carrier) for replay in replays for one in replay.inputs if one.kind == "weight"}
         weights = {
-            ("weight", name): self._device.buffer(self._tensors[name].detach())
-            for name in self._tensors.names
-            if name not in self._root_names
+            ("weight", name, carrier): self._device.buffer(self._tensors.carried(name, carrier))
+            for name, carrier in bindings
         }
         return [self._load_program(replay, artifacts[replay.artifact], weights) for replay in replays]
 
     def _load_program(
-        self, replay: ReplayPlan, artifact: Artifact, weights: Mapping[tuple[str, str], Buffer]
+        self, replay: ReplayPlan, artifact: Artifact, weights: Mapping[tuple[str, str, torch.dtype], Buffer]
     ) -> BoundProgram:
         slots = {
-            ("slot", spec.name): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
+            ("slot", spec.name, spec.dtype): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
             for spec in self._slots.specs
         }
         return BoundProgram(replay, self._device.load(artifact), self._device, {**weights, **slots}, self._root_names)

@@ -8,6 +8,7 @@ memory, so each step compares all addresses first. Copying new values into a ten
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from operator import getitem
 from typing import Any
 
@@ -15,7 +16,16 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .memory import is_shareable, shareable_copy
+from .memory import aligned_empty, is_shareable, shareable_copy
+
+_PIECE = 1 << 22
+"""Elements looked at in one go, so that checking a large weight takes little memory."""
+
+
+def holds_exactly(tensor: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a narrower floating point type can represent every value of a tensor; a NaN counts as one it cannot."""
+    pieces = tensor.detach().reshape(-1).split(_PIECE)
+    return all(torch.equal(piece.to(dtype).to(piece.dtype), piece) for piece in pieces)
 
 
 class BoundTensors:
@@ -33,6 +43,33 @@ class BoundTensors:
         self._owners = [owner for owner, _ in places]
         self._keys = [key for _, key in places]
         self._addresses = self._current_addresses()
+        self._narrowed: dict[tuple[str, torch.dtype], _Narrowed] = {}
+
+    def carried(self, name: str, carrier: torch.dtype) -> Tensor:
+        """A tensor as a program takes it: seen as another type of equal width, or copied to a narrower one.
+
+        A narrow copy follows later changes of its source through ``refresh_narrowed``.
+        """
+        tensor = self[name].detach()
+        if carrier.itemsize == tensor.dtype.itemsize:
+            return tensor.view(carrier)
+        if (name, carrier) not in self._narrowed:
+            self._narrowed[name, carrier] = _Narrowed(aligned_empty(tensor.shape, carrier), -1)
+            self.refresh_narrowed()
+        return self._narrowed[name, carrier].copy
+
+    def refresh_narrowed(self) -> None:
+        """Bring narrow copies up to date; raises InputError if a new value does not fit the narrower type."""
+        for (name, carrier), entry in self._narrowed.items():
+            source = self[name]
+            if source._version != entry.version:
+                if not holds_exactly(source, carrier):
+                    raise InputError(
+                        f"{name!r} holds values that {carrier} cannot, but the programs were compiled for weights "
+                        "whose values it can: compile again with these weights"
+                    )
+                entry.copy.copy_(source.detach())
+                entry.version = source._version
 
     def __getitem__(self, name: str) -> Tensor:
         position = self.names.index(name)
@@ -52,6 +89,12 @@ class BoundTensors:
 
     def _current_addresses(self) -> list[int]:
         return list(map(Tensor.data_ptr, map(getitem, self._owners, self._keys)))
+
+
+@dataclass
+class _Narrowed:
+    copy: Tensor
+    version: int
 
 
 def _place(source: torch.nn.Module | Mapping[str, Tensor], name: str) -> tuple[Mapping[str, Any], str]:

@@ -89,7 +89,8 @@ class Emitter:
             return self.convert(self.convert(x, torch.float32), dtype)
         if dtype in SATURATING:
             x = self.clamp(x, -SATURATING[dtype], SATURATING[dtype])
-        return Tensor(stablehlo.convert(self.type(dtype, x.shape), x.value), dtype, x.shape)
+        narrow = x if x.dtype is torch.bfloat16 and dtype is torch.float32 else None
+        return Tensor(stablehlo.convert(self.type(dtype, x.shape), x.value), dtype, x.shape, narrow=narrow)
 
     def bitcast(self, x: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
         """Reinterpret the bytes; the last dimension absorbs a change of element size."""

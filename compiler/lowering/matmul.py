@@ -44,8 +44,23 @@ def _untransposed(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[int]]:
     return _untransposed(x.source, [x.permutation[axis] for axis in axes])
 
 
+def _unwidened(e: Emitter, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The bfloat16 values behind two float32 operands, if both were widened: products of these are exact too."""
+    narrow_x, narrow_y = _narrow(e, x), _narrow(e, y)
+    return (x, y) if narrow_x is None or narrow_y is None else (narrow_x, narrow_y)
+
+
+def _narrow(e: Emitter, x: Tensor) -> Tensor | None:
+    if x.source is None:
+        return x.narrow
+    source = _narrow(e, x.source)
+    return None if source is None else e.transpose(source, x.permutation)
+
+
 def matrix_product(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
     """[*batch, M, K] x [*batch, K, N] in the accumulation type."""
+    if x.rank == 2:
+        x, y = _unwidened(e, x, y)
     rows = x.rank - 2
     batch = range(rows)
     if x.shape[rows] != 1 or not e.options.pad_single_row_dot:

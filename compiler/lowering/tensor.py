@@ -34,7 +34,8 @@ class Tensor:
     """An SSA value with its dtype and shape.
 
     ``source`` and ``permutation`` remember the operand of a transpose, so that a dot can read the
-    untransposed value through its contracting dimensions.
+    untransposed value through its contracting dimensions. ``narrow`` remembers the bfloat16 value that was
+    widened to this one.
     """
 
     value: ir.Value
@@ -42,6 +43,7 @@ class Tensor:
     shape: tuple[int, ...]
     source: Tensor | None = None
     permutation: tuple[int, ...] = ()
+    narrow: Tensor | None = None
 
     @property
     def rank(self) -> int:

@@ -22,6 +22,10 @@ def equal_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and torch.equal(bits(first), bits(second))
 
 
+def carried(tensor: torch.Tensor, carrier: torch.dtype) -> torch.Tensor:
+    return tensor.view(carrier) if carrier.itemsize == tensor.dtype.itemsize else tensor.to(carrier)
+
+
 @dataclass
 class Checked:
     """A captured graph, and the eager results every rewritten form of it has to reproduce."""
@@ -38,7 +42,8 @@ class Checked:
     def assert_same_bits(self) -> None:
         """Interpret the graph as it is now and compare results and updated inputs with the captured graph's."""
         tensors = [tensor.clone() for tensor in self.tensors]
-        views = [tensor.view(self.context.carriers.get(i, tensor.dtype)) for i, tensor in enumerate(tensors)]
+        carriers = [self.context.carriers.get(i, tensor.dtype) for i, tensor in enumerate(tensors)]
+        views = [carried(tensor, carrier) for tensor, carrier in zip(tensors, carriers, strict=True)]
         outputs = list(fx.Interpreter(self.module).run(*views))
         for position, source in self.context.aliases.items():
             views[source].copy_(outputs[position])
