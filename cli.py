@@ -157,6 +157,33 @@ def demo(
         write_report(json, report)
 
 
+class NumericsMode(StrEnum):
+    """How a graph is lowered."""
+
+    exact = "exact"
+    fast = "fast"
+
+
+@main.command("verify")
+def verify(
+    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
+    numerics: Annotated[NumericsMode, typer.Option(help="exact: eager's bits are expected.")] = NumericsMode.exact,
+    json: JsonOption = None,
+) -> None:
+    """Every operator and half layer, compiled against eager on equal inputs; exits with 1 if exact ones differ."""
+    with clean_errors():
+        from .verify import run_verify
+        from .verify_tables import verify_tables
+
+        report = run_verify(directory, parse_sizes(batch_sizes), numerics.value, lambda line: print(line, flush=True))
+        for table in verify_tables(report):
+            print_table(*table)
+        write_report(json, report)
+    if numerics is NumericsMode.exact and not report.agrees:
+        raise typer.Exit(1)
+
+
 @main.command("bench")
 def bench(
     directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),

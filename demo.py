@@ -118,11 +118,16 @@ def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoin
         say(f"making a {size} checkpoint in {directory}")
         make_checkpoint(directory, size)
     checkpoint = open_checkpoint(directory)
-    path = directory / "golden.safetensors"
+    return checkpoint, golden_of(checkpoint, say)
+
+
+def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:
+    """The golden values beside a checkpoint, made first if they are not there."""
+    path = checkpoint.directory / "golden.safetensors"
     if not path.exists():
         say("running the reference on the built-in prompts")
         write_golden(checkpoint, path)
-    return checkpoint, load_golden(path, checkpoint)
+    return load_golden(path, checkpoint)
 
 
 def covering_requests(batch_sizes: Sequence[int]) -> int:

@@ -1,0 +1,65 @@
+"""Levels 2 and 3 as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .compiler.levels.operator_comparison import OperatorComparison
+from .compiler.levels.segment_comparison import SegmentComparison
+from .verify import VerifyReport
+
+Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
+
+
+def verify_tables(report: VerifyReport) -> list[Table]:
+    """Operators over all batch sizes, one row an overload; segments with a column for each batch size."""
+    return [_operator_table(report), _segment_table(report)]
+
+
+def _operator_table(report: VerifyReport) -> Table:
+    overloads: dict[str, list[OperatorComparison]] = {}
+    for batch in report.batches:
+        for comparison in batch.operators:
+            overloads.setdefault(comparison.operator, []).append(comparison)
+    columns = ("operator", "signatures", "calls", "elements", "differing", "ulps", "allowed", "unexplained")
+    rows: list[tuple[object, ...]] = [
+        (
+            operator,
+            len({comparison.signature for comparison in comparisons}),
+            sum(comparison.calls for comparison in comparisons),
+            sum(comparison.elements for comparison in comparisons),
+            sum(comparison.mismatched for comparison in comparisons),
+            _worst(comparisons),
+            "by its parts" if comparisons[0].allowed_ulps is None else str(comparisons[0].allowed_ulps),
+            sum(comparison.unexplained for comparison in comparisons),
+        )
+        for operator, comparisons in sorted(overloads.items())
+    ]
+    return f"Level 2: every operator against eager on its own inputs, {report.numerics} numerics", columns, rows
+
+
+def _worst(comparisons: Sequence[OperatorComparison]) -> str:
+    if not any(comparison.mismatched for comparison in comparisons):
+        return "exact"
+    distances = [comparison.max_ulps for comparison in comparisons]
+    known = [distance for distance in distances if distance is not None]
+    return f"{max(known):.3g}" if len(known) == len(distances) else "not a distance"
+
+
+def _segment_table(report: VerifyReport) -> Table:
+    columns = ("segment", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
+    rows: list[tuple[object, ...]] = [
+        (of_segment[0].segment, sum(one.elements for one in of_segment), *map(_describe, of_segment))
+        for of_segment in zip(*(batch.segments for batch in report.batches), strict=True)
+    ]
+    title = (
+        f"Level 3: every segment fed what eager was fed, {report.numerics} numerics; elements off after bf16 rounding"
+    )
+    return title, columns, rows
+
+
+def _describe(comparison: SegmentComparison) -> str:
+    if comparison.mismatched == 0:
+        return "exact" if comparison.different == 0 else "0"
+    distance = "not a distance" if comparison.max_ulps is None else f"{comparison.max_ulps:.3g} ulp"
+    return f"{comparison.mismatched} ({distance})" + ("" if comparison.agrees else " too far")
