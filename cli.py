@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from .console import clean_errors, parse_sizes, print_table, progress_bar, write_report
+from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random weights in the layout of the release.")
@@ -151,7 +151,7 @@ def demo(
         from .demo import run_demo
         from .demo_tables import demo_tables
 
-        report = run_demo(directory, parse_sizes(batch_sizes), size.value, lambda line: print(line, flush=True))
+        report = run_demo(directory, parse_sizes(batch_sizes), size.value, print_now)
         for table in demo_tables(report):
             print_table(*table)
         write_report(json, report)
@@ -176,7 +176,7 @@ def verify(
         from .verify import run_verify
         from .verify_tables import verify_tables
 
-        report = run_verify(directory, parse_sizes(batch_sizes), numerics.value, lambda line: print(line, flush=True))
+        report = run_verify(directory, parse_sizes(batch_sizes), numerics.value, print_now)
         for table in verify_tables(report):
             print_table(*table)
         write_report(json, report)
@@ -190,15 +190,24 @@ def bench(
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 15,
     inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
+    pools: Annotated[
+        str | None,
+        typer.Option(metavar="FACTORS", help="Instead, time one step with KV pools larger by these factors."),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
     with clean_errors():
         from .benchmarks.decode_step import time_decode_steps
-        from .benchmarks.tables import step_table
+        from .benchmarks.pool_size import time_pool_sizes
+        from .benchmarks.tables import pool_table, step_table
 
-        steps = time_decode_steps(
-            directory, parse_sizes(batch_sizes), rounds, inductor, lambda line: print(line, flush=True)
-        )
-        print_table(*step_table(steps))
-        write_report(json, {"steps": [asdict(step) for step in steps]})
+        if pools is None:
+            sizes = parse_sizes(batch_sizes)
+            results = time_decode_steps(directory, sizes, rounds, inductor, print_now)
+            table = step_table(results)
+        else:
+            results = time_pool_sizes(directory, parse_sizes(pools), rounds, print_now)
+            table = pool_table(results)
+        print_table(*table)
+        write_report(json, {"pools" if pools else "steps": [asdict(one) for one in results]})

@@ -50,6 +50,11 @@ def progress_bar(description: str) -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def print_now(line: str) -> None:
+    """A line on stdout at once, for work that takes minutes."""
+    print(line, flush=True)
+
+
 def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
     """A line and a table on stdout; numbers are right-aligned."""
     from rich.console import Console

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .decode_step import StepTimes
+from .pool_size import PoolTime
 
 Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
@@ -31,6 +32,14 @@ def step_table(steps: Sequence[StepTimes]) -> Table:
         for step in steps
     ]
     return "One decode step; ratios are medians of paired rounds", columns, rows
+
+
+def pool_table(pools: Sequence[PoolTime]) -> Table:
+    """One row a pool size."""
+    rows: list[tuple[object, ...]] = [
+        (pool.factor, pool.pool_bytes, _number(pool.ms_per_step, ".1f"), _number(pool.ratio, ".2f")) for pool in pools
+    ]
+    return "One compiled step with larger KV pools", ("factor", "pool bytes", "ms", "ratio to the first"), rows
 
 
 def _number(value: float | None, form: str) -> str:
