@@ -9,7 +9,7 @@ Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 def demo_tables(report: DemoReport) -> list[Table]:
     """Eager against golden per prompt, compiled against both per batch size, the first layer bit by bit."""
-    prompts = [
+    prompts: list[tuple[object, ...]] = [
         (
             prompt.name,
             prompt.tokens,
@@ -22,7 +22,7 @@ def demo_tables(report: DemoReport) -> list[Table]:
         )
         for prompt in report.prompts
     ]
-    compiled = [
+    compiled: list[tuple[object, ...]] = [
         (
             one.batch_size,
             f"{one.argmax_match}/{one.steps}",
