@@ -49,6 +49,9 @@ class RequestPool:
         if not token_ids:
             raise InputError("the prompt is empty: give at least one token id (for example the bos token)")
         self._check_tokens(token_ids)
+        image = self.model.config.image_token_id
+        if image in token_ids:
+            raise InputError(f"token id {image} stands for an image: this model reads text only, leave it out")
         if not self._free_windows:
             raise InputError(
                 f"all {self.geometry.max_requests} requests of the pool are in use: remove one, "

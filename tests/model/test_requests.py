@@ -28,6 +28,7 @@ def free(pool):
         ([], "empty"),
         ([3, 512], "token ids outside 0..511: \\[512\\]"),
         ([-1], "token ids outside"),
+        ([3, 507], "token id 507 stands for an image"),
         ([3] * 33, "33 tokens, the caches hold 32"),
     ],
 )

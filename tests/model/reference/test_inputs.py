@@ -15,6 +15,7 @@ def model(published_a):
         ([], None, "empty"),
         ([1, 512], None, "token id 512"),
         ([1, -1], None, "token id -1"),
+        ([1, 507], None, "token id 507 stands for an image"),
         ([1] * 4097, None, "max_position_embeddings 4096"),
         ([1, 2], [2], "position 2 of a prompt of 2"),
     ],
