@@ -124,9 +124,8 @@ class ReferenceModel:
     def _check(self, token_ids: list[int], start: int, logit_rows: list[int]) -> None:
         vocabulary, longest = self.config.vocab_size, self.config.max_position_embeddings
         if start == 0 and self.config.image_token_id in token_ids:
-            raise InputError(
-                f"token id {self.config.image_token_id} stands for an image: the reference reads text only, leave it out"
-            )
+            image = self.config.image_token_id
+            raise InputError(f"token id {image} stands for an image: the reference reads text only, leave it out")
         unknown = [token for token in token_ids if not 0 <= token < vocabulary]
         if unknown:
             raise InputError(f"token id {unknown[0]} is not in the vocabulary; pass ids 0..{vocabulary - 1}")
