@@ -49,6 +49,23 @@ def difference(actual: Tensor, expected: Tensor, of_largest: bool = False) -> Di
     return Difference(expected.numel(), int(apart.sum()), ulps)
 
 
+def coarse_difference(actual: Tensor, expected: Tensor, grain: float) -> Difference:
+    """Like ``difference``, in units of bfloat16, for float32 tensors that may end in sums of unknown order.
+
+    The unit is one bfloat16 ulp of the expected element, or ``grain`` float32 ulps of the largest element if that is
+    more. A float32 element counts as mismatched when it is further than one unit; other types as in ``difference``.
+    """
+    if expected.dtype is not torch.float32 or actual.dtype is not torch.float32:
+        return difference(actual, expected)
+    bitwise = difference(actual, expected)
+    if not math.isfinite(bitwise.ulps) or bitwise.mismatched == 0:
+        return bitwise
+    wide = expected.double()
+    unit = torch.maximum(_spacing(wide, torch.bfloat16), grain * _spacing(_largest(expected), torch.float32))
+    distance = ((actual.double() - wide).abs() / unit).nan_to_num(0.0)
+    return Difference(expected.numel(), int((distance > 1).sum()), float(distance.max()))
+
+
 def _bits(tensor: Tensor) -> Tensor:
     return tensor.contiguous().view(_INTEGER_OF[tensor.itemsize]) if tensor.dtype.is_floating_point else tensor
 
@@ -65,7 +82,11 @@ def _ulps(actual: Tensor, expected: Tensor, largest: Tensor | None) -> float:
     wide, wide_expected = actual.double(), expected.double()
     if not bool((wide.isfinite() & wide_expected.isfinite()).all()):
         return math.inf
-    info = torch.finfo(expected.dtype)
-    magnitude = wide_expected.abs() if largest is None else largest
-    spacing = torch.exp2(torch.floor(torch.log2(magnitude.clamp_min(info.tiny)))) * info.eps
+    spacing = _spacing(wide_expected if largest is None else largest, expected.dtype)
     return float(((wide - wide_expected).abs() / spacing).max())
+
+
+def _spacing(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The distance between neighbouring floats of ``dtype`` at float64 values."""
+    info = torch.finfo(dtype)
+    return torch.exp2(torch.floor(torch.log2(values.abs().clamp_min(info.tiny)))) * info.eps

@@ -20,12 +20,11 @@ from torch.utils._pytree import tree_leaves
 
 from ..lowering.control_flow import WHILE_LOOP, loop_graphs
 from ..lowering.decompose import Decompositions
-from ..lowering.inexact import INEXACT, Inexact
+from ..lowering.inexact import Inexact
 from ..lowering.options import Numerics
-from ..lowering.primitives import SAME_AS_ATEN
 from .distance import Difference, difference
 from .observed import run_observed
-from .operator_walk import is_compared, is_decomposed, operator_calls
+from .operator_walk import is_compared, is_decomposed, operator_calls, table_entry
 from .programs import HostProgram, ProgramSource, compile_programs
 from .single_operator import single_operator_graph
 from .step import Step
@@ -94,7 +93,7 @@ class _Tally:
         self.unexplained = 0
 
     def report(self, node: fx.Node, signature: str, places: int) -> OperatorComparison:
-        entry = _table_entry(node)
+        entry = table_entry(node)
         exact = 0 if entry is None else entry.ulps
         return OperatorComparison(
             operator=str(node.target),
@@ -135,7 +134,7 @@ class _ComparedRun:
 
     def _compare(self, node: fx.Node, inputs: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
         key = self._decompositions.key(node)
-        entry = _table_entry(node)
+        entry = table_entry(node)
         found = _difference(self._programs[key](inputs), expected, entry is not None and entry.of_largest)
         explained = self._parts_differ(node, inputs, expected) if is_decomposed(node) else _within(found, entry)
         tally = self.tallies[key]
@@ -149,10 +148,6 @@ class _ComparedRun:
         before = self._mismatched
         composed = self.interpret(self._decompositions.graph(node), [tensor.contiguous() for tensor in inputs])
         return self._mismatched > before or _difference(composed, expected).mismatched > 0
-
-
-def _table_entry(node: fx.Node) -> Inexact | None:
-    return INEXACT.get(SAME_AS_ATEN.get(node.target, node.target))  # pyright: ignore
 
 
 def _within(found: Difference, entry: Inexact | None) -> bool:

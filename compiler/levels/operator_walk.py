@@ -10,6 +10,8 @@ from torch._ops import OpOverload
 
 from ..lowering.control_flow import WHILE_LOOP, loop_graphs
 from ..lowering.decompose import Decompositions
+from ..lowering.inexact import INEXACT, Inexact
+from ..lowering.primitives import SAME_AS_ATEN
 from ..lowering.registry import LOWERINGS
 from ..lowering.support import DROPPED
 
@@ -33,6 +35,11 @@ def is_compared(node: fx.Node) -> bool:
 def is_decomposed(node: fx.Node) -> bool:
     """Whether the node has no rule of its own in the lowering."""
     return node.target not in LOWERINGS
+
+
+def table_entry(node: fx.Node) -> Inexact | None:
+    """What the table of inexact operators says about the node's operator."""
+    return INEXACT.get(SAME_AS_ATEN.get(node.target, node.target))  # pyright: ignore
 
 
 def operator_calls(module: fx.GraphModule, decompositions: Decompositions) -> Iterator[fx.Node]:

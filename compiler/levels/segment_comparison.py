@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, fx
 
-from ...passes.context import placeholders
+from ...passes.context import output_node, placeholders
+from ..lowering.inexact import INEXACT
+from ..lowering.locations import source_line
 from ..lowering.options import Numerics
-from .distance import Difference, difference
+from .distance import Difference, coarse_difference, difference
 from .observed import run_observed
-from .programs import HostProgram, ProgramSource, compile_programs
+from .operator_walk import is_compared, is_decomposed, table_entry
+from .programs import ProgramSource, compile_programs
 from .segments import Segment, cut_graph, updated_source
 from .step import Step
 
@@ -22,6 +25,8 @@ Progress = Callable[[int, int], None]
 LARGEST_SHARE = 1e-4
 """A segment may have this share of its elements off, or one element if that is more."""
 LARGEST_ULPS = 1
+_GRAIN = INEXACT[torch.ops.aten.mm.default].ulps
+"""Float32 elements may be as far off as the table of inexact operators allows a matrix product."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,14 @@ class SegmentComparison:
     Attributes:
         elements: how many were compared.
         different: those with any differing bit.
-        mismatched: those that still differ when wider floats are rounded to bfloat16.
-        max_ulps: largest distance then, in bfloat16 ulps of the expected element; None if a mismatch is no distance
+        mismatched: those of bfloat16, integers and bool with any differing bit, and those of float32 that are more
+            than one bfloat16 ulp off.
+        max_ulps: largest distance in bfloat16 ulps of the expected element; None if a mismatch is no distance
             (integers, NaN, infinities).
-        agrees: ``mismatched`` and ``max_ulps`` are within ``LARGEST_SHARE`` and ``LARGEST_ULPS``.
+        within_bar: ``mismatched`` and ``max_ulps`` are within ``LARGEST_SHARE`` and ``LARGEST_ULPS``.
+        pieces: of a segment that is not within the bar: it is cut again after each operator that is inexact or lowered
+            through a decomposition, and these are the pieces that mismatch when fed what eager was fed.
+        agrees: the segment is within the bar, or else every piece is: its mismatches have grown from those.
     """
 
     segment: str
@@ -42,6 +51,8 @@ class SegmentComparison:
     different: int
     mismatched: int
     max_ulps: float | None
+    within_bar: bool
+    pieces: tuple[SegmentComparison, ...]
     agrees: bool
 
 
@@ -59,35 +70,71 @@ def compare_segments(
         LoweringError: an operator has no lowering.
         CompileError: the compiler refused a program.
     """
-    segments = cut_graph(step.module, is_end, names)
+    comparisons = []
+    for part in _run_segments(step, cut_graph(step.module, is_end, names), numerics, progress):
+        comparison = _judge(part)
+        if not comparison.within_bar:
+            pieces = list(map(_judge, _run_segments(part.step, _cut_finely(part.step.module), numerics)))
+            comparison = replace(
+                comparison,
+                pieces=tuple(piece for piece in pieces if piece.mismatched),
+                agrees=all(piece.within_bar for piece in pieces),
+            )
+        comparisons.append(comparison)
+    return comparisons
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A segment with its inputs, as a step of its own, and its results from both sides."""
+
+    segment: Segment
+    step: Step
+    actual: Sequence[Tensor]
+    expected: Sequence[Tensor]
+
+
+def _run_segments(
+    step: Step, segments: Sequence[Segment], numerics: Numerics, progress: Progress = lambda done, total: None
+) -> Iterator[_Part]:
     sources = [ProgramSource(segment.module, segment.updates) for segment in segments]
     programs = compile_programs(sources, numerics, lambda done: progress(done, len(sources)))
     values = dict(zip(placeholders(step.module), step.inputs, strict=True))
-    return [_compare(step, segment, program, values) for segment, program in zip(segments, programs, strict=True)]
+    for segment, program in zip(segments, programs, strict=True):
+        inputs = tuple(values[node] for node in segment.inputs)
+        expected = run_observed(segment.module, inputs)
+        values.update(zip(segment.outputs, expected, strict=True))
+        carried = {
+            placeholder: step.carried[updated_source(node)]
+            for placeholder, node in zip(placeholders(segment.module), segment.inputs, strict=True)
+            if updated_source(node) in step.carried
+        }
+        yield _Part(segment, Step(segment.module, inputs, carried), program(inputs), expected)
 
 
-def _compare(step: Step, segment: Segment, program: HostProgram, values: dict[fx.Node, Tensor]) -> SegmentComparison:
-    """Compare one segment and leave eager's results in ``values``."""
-    inputs = [values[node] for node in segment.inputs]
-    results = run_observed(segment.module, inputs)
-    values.update(zip(segment.outputs, results, strict=True))
-    total = rounded = Difference()
-    for index, (actual, expected) in enumerate(zip(program(inputs), results, strict=True)):
-        if index in segment.updates:
-            actual, expected = _touched_rows(inputs[segment.updates[index]], actual, expected)
-        carried = step.carried.get(updated_source(segment.outputs[index]))
+def _judge(part: _Part) -> SegmentComparison:
+    bitwise = coarse = Difference()
+    results = output_node(part.segment.module).args[0]
+    for index, (node, actual, expected) in enumerate(zip(results, part.actual, part.expected, strict=True)):
+        if index in part.segment.updates:
+            before = part.step.inputs[part.segment.updates[index]]
+            actual, expected = _touched_rows(before, actual, expected)
+        carried = part.step.carried.get(updated_source(node))
         if carried is not None:
             actual, expected = actual.view(carried), expected.view(carried)
-        total += difference(actual, expected)
-        rounded += difference(_as_bfloat16(actual), _as_bfloat16(expected))
-    few = rounded.mismatched <= max(1, LARGEST_SHARE * rounded.elements)
+        bitwise += difference(actual, expected)
+        coarse += coarse_difference(actual, expected, _GRAIN)
+    few = coarse.mismatched <= max(1, LARGEST_SHARE * coarse.elements)
+    within_bar = few and coarse.ulps <= LARGEST_ULPS
     return SegmentComparison(
-        segment=segment.name,
-        elements=total.elements,
-        different=total.mismatched,
-        mismatched=rounded.mismatched,
-        max_ulps=rounded.ulps if math.isfinite(rounded.ulps) else None,
-        agrees=few and rounded.ulps <= LARGEST_ULPS,
+        segment=part.segment.name,
+        elements=bitwise.elements,
+        different=bitwise.mismatched,
+        mismatched=coarse.mismatched,
+        max_ulps=coarse.ulps if math.isfinite(coarse.ulps) else None,
+        within_bar=within_bar,
+        pieces=(),
+        agrees=within_bar,
     )
 
 
@@ -97,5 +144,12 @@ def _touched_rows(before: Tensor, actual: Tensor, expected: Tensor) -> tuple[Ten
     return actual[touched], expected[touched]
 
 
-def _as_bfloat16(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.bfloat16) if tensor.dtype in (torch.float32, torch.float64) else tensor
+def _cut_finely(module: fx.GraphModule) -> list[Segment]:
+    calls = [node for node in module.graph.nodes if is_compared(node)]
+    names = [f"{node.target} at {source_line(node)}" for node in calls if _may_differ(node)]
+    rest = [] if _may_differ(calls[-1]) else ["the rest"]
+    return cut_graph(module, _may_differ, names + rest)
+
+
+def _may_differ(node: fx.Node) -> bool:
+    return is_compared(node) and (is_decomposed(node) or table_entry(node) is not None)

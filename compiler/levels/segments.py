@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -32,21 +33,22 @@ class Segment:
 
 
 def cut_graph(module: fx.GraphModule, is_end: Callable[[fx.Node], bool], names: Sequence[str]) -> list[Segment]:
-    """Cut after every node that ``is_end`` accepts, and name the pieces in order.
+    """Cut after every node that ``is_end`` accepts and the items of its result, and name the pieces in order.
 
     Raises:
         GraphError: there is not one name for each piece.
     """
-    pieces: list[list[fx.Node]] = [[]]
+    pieces: list[list[fx.Node]] = []
+    ended = True
     for node in module.graph.nodes:
-        if node.op == "call_function":
-            pieces[-1].append(node)
-            if is_end(node):
-                pieces.append([])
+        if node.op != "call_function":
+            continue
+        if ended and node.target is not operator.getitem:
+            pieces.append([])
+        pieces[-1].append(node)
+        ended = is_end(node) or (ended and node.target is operator.getitem)
     if len(pieces) != len(names):
-        raise GraphError(
-            f"the graph has {len(pieces) - 1} segment ends, which make {len(pieces)} segments, not {len(names)}"
-        )
+        raise GraphError(f"cutting the graph makes {len(pieces)} segments, there are {len(names)} names: {list(names)}")
     returned = set(output_node(module).all_input_nodes)
     return [_segment(module, name, piece, returned) for name, piece in zip(names, pieces, strict=True)]
 

@@ -1,0 +1,44 @@
+"""A step small enough to compile in a second: a cache, a loop inside a kernel, a matrix product, two halves."""
+
+import pytest
+import torch
+from deepinfer_neuron.compiler.levels.step import trace_step
+from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_expand, sinkhorn
+from deepinfer_neuron.model.kernels.normalization import rms_norm
+from torch import nn
+
+
+class TwoHalves(nn.Module):
+    """Two times: normalise, project, store a row, mix back into four streams."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        self.register_buffer("cache", torch.randn(12, 64, generator=generator).bfloat16())
+        self.register_buffer("weight", (1 + torch.randn(64, generator=generator) / 10).bfloat16())
+        self.register_buffer("projection", (torch.randn(64, 64, generator=generator) / 8).bfloat16())
+
+    def forward(self, streams, rows, mixing):
+        for half in range(2):
+            comb = sinkhorn(mixing * (half + 1), 4, 1e-6)
+            output = torch.mm(rms_norm(streams[:, half], self.weight, 1e-6), self.projection)
+            self.cache[rows + half] = output - streams[:, 0]
+            gathered = self.cache[rows.flip(0)] * 0.5
+            streams = hyper_connection_expand(gathered, streams, comb[:, 0] + comb[:, 1], comb)
+        return streams.float().sum(1)
+
+
+@pytest.fixture(scope="module")
+def step():
+    generator = torch.Generator().manual_seed(6)
+    inputs = {
+        "streams": torch.randn(3, 4, 64, generator=generator).bfloat16(),
+        "rows": torch.tensor([7, 2, 5]),
+        "mixing": torch.randn(3, 4, 4, generator=generator),
+    }
+    return trace_step(TwoHalves(), inputs)
+
+
+@pytest.fixture(scope="module")
+def is_end():
+    return lambda node: node.target is hyper_connection_expand

@@ -1,0 +1,57 @@
+"""Levels 2 and 3 of a nano checkpoint, through the command line."""
+
+import json
+
+import pytest
+from deepinfer_neuron.cli import main
+from deepinfer_neuron.model.checkpoint.tiny import make_checkpoint
+from typer.testing import CliRunner
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("verify") / "nano"
+    make_checkpoint(path, "nano")
+    return path
+
+
+def verify(directory, *arguments):
+    out = directory.parent / "report.json"
+    result = CliRunner().invoke(main, ["verify", str(directory), "--json", str(out), *arguments])
+    return result, json.loads(out.read_text()) if out.exists() else None
+
+
+def test_every_operator_and_half_layer_is_exact_within_the_table_and_the_bar(directory):
+    result, report = verify(directory, "--batch-sizes", "1", "--numerics", "exact")
+    assert result.exit_code == 0, result.output
+    assert report["agrees"] is True
+    (batch,) = report["batches"]
+    assert [one for one in batch["operators"] if one["unexplained"]] == []
+    assert [one["segment"] for one in batch["segments"] if not one["within_bar"]] == []
+    names = [one["segment"] for one in batch["segments"]]
+    assert names[:4] == ["embed", "layers.0.attn", "layers.0.ffn", "layers.1.engram"]
+    assert names[-1] == "head"
+    differing = {one["operator"] for one in batch["operators"] if one["mismatched"]}
+    assert differing <= {
+        "aten.mm.default", "aten.bmm.default", "aten.exp.default", "aten.log1p.default", "aten.sqrt.default",
+        "deepinfer.hyper_connection_mix.default", "deepinfer.route.default",
+    }  # fmt: skip
+
+
+def test_a_directory_without_a_checkpoint_is_refused(tmp_path):
+    result, report = verify(tmp_path / "none")
+    assert result.exit_code == 1
+    assert report is None
+    assert result.stderr.startswith("error: ")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+def test_larger_batches(directory, numerics):
+    result, report = verify(directory, "--batch-sizes", "2,4", "--numerics", numerics)
+    assert result.exit_code == 0, result.output
+    assert [batch["batch_size"] for batch in report["batches"]] == [2, 4]
+    assert report["agrees"] or numerics == "fast"
+    assert "Level 2: every operator" in result.output
+    assert "Level 3: every segment" in result.output
