@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -13,22 +13,17 @@ import torch
 from torch import Tensor
 
 from .compiler.api import compile_decode
-from .model.accuracy.golden import Golden, GoldenPrompt, load_golden, write_golden
+from .model.accuracy.golden import Golden, GoldenPrompt
 from .model.accuracy.metrics import logit_error, relative_error
 from .model.accuracy.probe import OperationComparison, compare_operations
 from .model.accuracy.prompts import PROMPT_LENGTHS
 from .model.accuracy.teacher_forced import ForcedRequest, add_prompts, compare_steps, rewind, run_forced
-from .model.checkpoint.loader import Checkpoint, open_checkpoint
-from .model.checkpoint.tiny import make_checkpoint
-from .model.engram import EngramLookup
-from .model.kv_cache import CacheGeometry
-from .model.numerics import Numerics
+from .model.checkpoint.loader import Checkpoint
 from .model.reference.model import ReferenceModel
 from .model.requests import RequestPool
-from .model.weights import load_model
 from .runtime.runner import DecodeRunner
+from .workbench import Say, load_golden_prompts, make_pool
 
-Say = Callable[[str], None]
 TIMED_STEPS = 5
 PROBED_LAYER = "layers.0."
 
@@ -95,7 +90,7 @@ def run_demo(
     """
     checkpoint, golden = load_golden_prompts(directory, size, say)
     say("loading the decode model")
-    count = covering_requests(batch_sizes)
+    count = max(_covering(batch_size) for batch_size in batch_sizes)
     pool = make_pool(checkpoint, golden, count)
     layer0 = _probe(checkpoint, pool, golden, say)
     say(f"prefilling {count} requests")
@@ -110,41 +105,6 @@ def run_demo(
     runner.warm_up()
     compiled = [_judge_compiled(pool, runner, forced, prefilled, batch, say) for batch in sorted(set(batch_sizes))]
     return DemoReport(prompts, compiled, layer0)
-
-
-def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoint, Golden]:
-    """The checkpoint of ``directory`` and its golden values, each made first if it is not there."""
-    if not (directory / "config.json").exists():
-        say(f"making a {size} checkpoint in {directory}")
-        make_checkpoint(directory, size)
-    checkpoint = open_checkpoint(directory)
-    return checkpoint, golden_of(checkpoint, say)
-
-
-def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:
-    """The golden values beside a checkpoint, made first if they are not there."""
-    path = checkpoint.directory / "golden.safetensors"
-    if not path.exists():
-        say("running the reference on the built-in prompts")
-        write_golden(checkpoint, path)
-    return load_golden(path, checkpoint)
-
-
-def covering_requests(batch_sizes: Sequence[int]) -> int:
-    """Requests needed to run, at every batch size, whole batches that take each prompt at least once."""
-    return max(_covering(batch_size) for batch_size in batch_sizes)
-
-
-def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
-    """An eager model with caches for ``requests`` of the longest golden sequence, and one more."""
-    longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
-    numerics = Numerics()
-    geometry = CacheGeometry.for_requests(_round_up(longest), requests + 1)
-    return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
-
-
-def _round_up(length: int, step: int = 256) -> int:
-    return -(-length // step) * step
 
 
 def _probe(checkpoint: Checkpoint, pool: RequestPool, golden: Golden, say: Say) -> list[OperationComparison]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -14,15 +14,13 @@ from .compiler.levels.operator_comparison import OperatorComparison, compare_ope
 from .compiler.levels.segment_comparison import SegmentComparison, compare_segments
 from .compiler.levels.step import trace_step
 from .compiler.pipeline import check_numerics
-from .demo import golden_of, make_pool
 from .model.accuracy.teacher_forced import ForcedRequest, add_prompts
 from .model.checkpoint.loader import open_checkpoint
 from .model.decode import DecodeModel
 from .model.kernels.engram import engram_gate
 from .model.kernels.hyper_connection import hyper_connection_expand
 from .model.requests import RequestPool
-
-Say = Callable[[str], None]
+from .workbench import Say, golden_of, make_pool
 
 SEGMENT_ENDS = frozenset({torch.ops.aten.embedding.default, engram_gate, hyper_connection_expand})
 """The last operator of the embedding, of an engram and of each half of a layer."""

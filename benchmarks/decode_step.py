@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 
 from ..compiler.api import compile_decode
-from ..demo import covering_requests, load_golden_prompts, make_pool
 from ..model.accuracy.metrics import relative_error
 from ..model.accuracy.teacher_forced import add_prompts
 from ..model.decode import DecodeModel
 from ..model.kernels.library import NAMESPACE
-
-Say = Callable[[str], None]
+from ..workbench import Say, load_golden_prompts, make_pool
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def time_decode_steps(
 ) -> list[StepTimes]:
     """Time every batch size on the golden prompts' next step; the checkpoint and golden file are made if absent."""
     checkpoint, golden = load_golden_prompts(directory, "tiny", say)
-    count = covering_requests(batch_sizes)
+    count = max(batch_sizes)
     pool = make_pool(checkpoint, golden, count)
     prompts = list(golden.prompts.values())
     say(f"prefilling {count} requests")

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..compiler.api import compile_decode
-from ..demo import load_golden_prompts
 from ..model.checkpoint.loader import Checkpoint
 from ..model.engram import EngramLookup
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics
 from ..model.requests import RequestPool
 from ..model.weights import load_model
+from ..workbench import Say, load_golden_prompts
 
-Say = Callable[[str], None]
 BATCH_SIZE = 2
 MAX_CONTEXT = 1024
 PROMPT = (5, 6, 7, 8)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from deepinfer_neuron.cli import main
 from deepinfer_neuron.compiler.api import compile_decode
-from deepinfer_neuron.demo import load_golden_prompts, make_pool
 from deepinfer_neuron.model.accuracy.teacher_forced import add_prompts, rewind, run_forced
+from deepinfer_neuron.workbench import load_golden_prompts, make_pool
 from typer.testing import CliRunner
 
 

@@ -1,0 +1,47 @@
+"""What every comparison starts from: a checkpoint, its golden values, an eager model with room for the prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .model.accuracy.golden import Golden, load_golden, write_golden
+from .model.checkpoint.loader import Checkpoint, open_checkpoint
+from .model.checkpoint.tiny import make_checkpoint
+from .model.engram import EngramLookup
+from .model.kv_cache import CacheGeometry
+from .model.numerics import Numerics
+from .model.requests import RequestPool
+from .model.weights import load_model
+
+Say = Callable[[str], None]
+"""Called with a line of text before each thing that takes a while."""
+
+_CONTEXT_STEP = 256
+
+
+def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoint, Golden]:
+    """The checkpoint of ``directory`` and its golden values, each made first if it is not there."""
+    if not (directory / "config.json").exists():
+        say(f"making a {size} checkpoint in {directory}")
+        make_checkpoint(directory, size)
+    checkpoint = open_checkpoint(directory)
+    return checkpoint, golden_of(checkpoint, say)
+
+
+def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:
+    """The golden values beside a checkpoint, made first if they are not there."""
+    path = checkpoint.directory / "golden.safetensors"
+    if not path.exists():
+        say("running the reference on the built-in prompts")
+        write_golden(checkpoint, path)
+    return load_golden(path, checkpoint)
+
+
+def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
+    """An eager model with caches for ``requests`` of the longest golden sequence, and one more."""
+    longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
+    context = -(-longest // _CONTEXT_STEP) * _CONTEXT_STEP
+    numerics = Numerics()
+    geometry = CacheGeometry.for_requests(context, requests + 1)
+    return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
