@@ -58,14 +58,15 @@ def _segment_table(report: VerifyReport) -> Table:
 
 def _cause_table(report: VerifyReport) -> Table:
     rows: list[tuple[object, ...]] = [
-        (batch.batch_size, segment.segment, piece.segment, piece.elements, _describe(piece))
+        (batch.batch_size, segment.segment, piece.segment, piece.elements, piece.different, _describe(piece))
         for batch in report.batches
         for segment in batch.segments
         for piece in segment.pieces
+        if piece.mismatched
     ]
     return (
-        "Pieces of the segments beyond the bar that differ, each fed what eager was fed",
-        ("batch", "segment", "piece ends in", "elements", "off"),
+        "Where segments beyond the bar begin to differ: pieces of them, each fed what eager was fed",
+        ("batch", "segment", "piece ends in", "elements", "differing", "off"),
         rows,
     )
 

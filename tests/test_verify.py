@@ -4,14 +4,19 @@ import json
 
 import pytest
 from deepinfer_neuron.cli import main
+from deepinfer_neuron.model.accuracy.golden import write_golden
+from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.checkpoint.tiny import make_checkpoint
 from typer.testing import CliRunner
+
+PROMPTS = {"short": [5, 6, 7], "long": list(range(20, 90))}
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("verify") / "nano"
     make_checkpoint(path, "nano")
+    write_golden(open_checkpoint(path), path / "golden.safetensors", prompts=PROMPTS, steps=1)
     return path
 
 

@@ -50,18 +50,19 @@ def difference(actual: Tensor, expected: Tensor, of_largest: bool = False) -> Di
 
 
 def coarse_difference(actual: Tensor, expected: Tensor, grain: float) -> Difference:
-    """Like ``difference``, in units of bfloat16, for float32 tensors that may end in sums of unknown order.
+    """Like ``difference``, in units of bfloat16, for wider floats that may come from sums of unknown order.
 
-    The unit is one bfloat16 ulp of the expected element, or ``grain`` float32 ulps of the largest element if that is
-    more. A float32 element counts as mismatched when it is further than one unit; other types as in ``difference``.
+    The unit is one bfloat16 ulp of the expected element, or ``grain`` ulps of the largest element in its own dtype if
+    that is more. A float32 or float64 element counts as mismatched when it is further than one unit; other types as in
+    ``difference``.
     """
-    if expected.dtype is not torch.float32 or actual.dtype is not torch.float32:
+    if expected.dtype not in (torch.float32, torch.float64) or actual.dtype is not expected.dtype:
         return difference(actual, expected)
     bitwise = difference(actual, expected)
     if not math.isfinite(bitwise.ulps) or bitwise.mismatched == 0:
         return bitwise
     wide = expected.double()
-    unit = torch.maximum(_spacing(wide, torch.bfloat16), grain * _spacing(_largest(expected), torch.float32))
+    unit = torch.maximum(_spacing(wide, torch.bfloat16), grain * _spacing(_largest(expected), expected.dtype))
     distance = ((actual.double() - wide).abs() / unit).nan_to_num(0.0)
     return Difference(expected.numel(), int((distance > 1).sum()), float(distance.max()))
 

@@ -128,7 +128,8 @@ class _ComparedRun:
 
     def _repeat(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> None:
         condition, body = loop_graphs(node)
-        carried, constants = map_aggregate(node.args[2:], lambda one: values[one] if isinstance(one, fx.Node) else one)
+        bound: Any = map_aggregate(node.args[2:], lambda one: values[one] if isinstance(one, fx.Node) else one)
+        carried, constants = bound
         while bool(self.interpret(condition, [*carried, *constants])[0]):
             carried = self.interpret(body, [*carried, *constants])
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, fx
 
-from ...passes.context import output_node, placeholders
+from ...passes.context import placeholders, results
 from ..lowering.inexact import INEXACT
 from ..lowering.locations import source_line
 from ..lowering.options import Numerics
 from .distance import Difference, coarse_difference, difference
+from .inline import inline_decompositions
 from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, table_entry
 from .programs import ProgramSource, compile_programs
@@ -41,8 +42,9 @@ class SegmentComparison:
         max_ulps: largest distance in bfloat16 ulps of the expected element; None if a mismatch is no distance
             (integers, NaN, infinities).
         within_bar: ``mismatched`` and ``max_ulps`` are within ``LARGEST_SHARE`` and ``LARGEST_ULPS``.
-        pieces: of a segment that is not within the bar: it is cut again after each operator that is inexact or lowered
-            through a decomposition, and these are the pieces that mismatch when fed what eager was fed.
+        pieces: of a segment that is not within the bar: its decompositions are written out, it is cut again after
+            each operator that is in the table of inexact ones or is a kernel with a loop, and these are the pieces
+            with differing bits when fed what eager was fed.
         agrees: the segment is within the bar, or else every piece is: its mismatches have grown from those.
     """
 
@@ -74,10 +76,10 @@ def compare_segments(
     for part in _run_segments(step, cut_graph(step.module, is_end, names), numerics, progress):
         comparison = _judge(part)
         if not comparison.within_bar:
-            pieces = list(map(_judge, _run_segments(part.step, _cut_finely(part.step.module), numerics)))
+            pieces = _compare_pieces(part.step, numerics)
             comparison = replace(
                 comparison,
-                pieces=tuple(piece for piece in pieces if piece.mismatched),
+                pieces=tuple(piece for piece in pieces if piece.different),
                 agrees=all(piece.within_bar for piece in pieces),
             )
         comparisons.append(comparison)
@@ -114,8 +116,8 @@ def _run_segments(
 
 def _judge(part: _Part) -> SegmentComparison:
     bitwise = coarse = Difference()
-    results = output_node(part.segment.module).args[0]
-    for index, (node, actual, expected) in enumerate(zip(results, part.actual, part.expected, strict=True)):
+    returned = results(part.segment.module)
+    for index, (node, actual, expected) in enumerate(zip(returned, part.actual, part.expected, strict=True)):
         if index in part.segment.updates:
             before = part.step.inputs[part.segment.updates[index]]
             actual, expected = _touched_rows(before, actual, expected)
@@ -144,11 +146,15 @@ def _touched_rows(before: Tensor, actual: Tensor, expected: Tensor) -> tuple[Ten
     return actual[touched], expected[touched]
 
 
-def _cut_finely(module: fx.GraphModule) -> list[Segment]:
+def _compare_pieces(step: Step, numerics: Numerics) -> list[SegmentComparison]:
+    module = inline_decompositions(step.module)
+    inputs = dict(zip(placeholders(step.module), placeholders(module), strict=True))
+    inlined = Step(module, step.inputs, {inputs[node]: dtype for node, dtype in step.carried.items()})
     calls = [node for node in module.graph.nodes if is_compared(node)]
     names = [f"{node.target} at {source_line(node)}" for node in calls if _may_differ(node)]
     rest = [] if _may_differ(calls[-1]) else ["the rest"]
-    return cut_graph(module, _may_differ, names + rest)
+    pieces = cut_graph(module, _may_differ, names + rest)
+    return list(map(_judge, _run_segments(inlined, pieces, numerics)))
 
 
 def _may_differ(node: fx.Node) -> bool:

@@ -63,9 +63,11 @@ def updated_source(node: fx.Node) -> fx.Node:
 def _segment(module: fx.GraphModule, name: str, piece: Sequence[fx.Node], returned: set[fx.Node]) -> Segment:
     inside = set(piece)
     graph = fx.Graph()
-    inputs = list(dict.fromkeys(source for node in piece for source in node.all_input_nodes if source not in inside))
+    outside = dict.fromkeys(source for node in piece for source in node.all_input_nodes if source not in inside)
+    inputs = [source for source in outside if source.op != "get_attr"]
     outputs = [node for node in piece if node in returned or any(user not in inside for user in node.users)]
     copies = {source: _input(graph, source, index) for index, source in enumerate(inputs)}
+    copies |= {source: graph.node_copy(source) for source in outside if source.op == "get_attr"}
     for node in piece:
         copies[node] = graph.node_copy(node, lambda source: copies[source])
     graph.output(tuple(copies[node] for node in outputs))
@@ -80,6 +82,6 @@ def _input(graph: fx.Graph, source: fx.Node, index: int) -> fx.Node:
 
 def _updates(inputs: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> dict[int, int]:
     """Pairs of versions of one tensor, the newest output with it; only these can share its memory."""
-    sources = {updated_source(node): index for index, node in enumerate(inputs) if node.op != "get_attr"}
+    sources = {updated_source(node): index for index, node in enumerate(inputs)}
     newest = {updated_source(node): index for index, node in enumerate(outputs) if node.target in _UPDATES}
     return {index: sources[source] for source, index in newest.items() if source in sources}
