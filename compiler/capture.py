@@ -122,8 +122,8 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
         aot_module_simplified(
             source.graph_module,
             inputs,
-            fw_compiler=keep,
-            inference_compiler=keep,
+            fw_compiler=keep,  # pyright: ignore[reportArgumentType]
+            inference_compiler=keep,  # pyright: ignore[reportArgumentType]
             decompositions=dict(DECOMPOSITIONS),
             keep_inference_input_mutations=True,
         )

@@ -86,11 +86,13 @@ class IndexQuery(nn.Module):
         weights = functional.linear(x, self.weights_proj) * self.scale
         scores = index_scores(query, keys, weights)
         if self.publishes_candidates:
-            published.candidates = candidate_mask(scores, rows.visible, self.block_size, self.block_count)
-            report("attn.candidates", published.candidates)
+            made = candidate_mask(scores, rows.visible, self.block_size, self.block_count)
+            published.candidates = made
+            report("attn.candidates", made)
         candidates = published.candidates if self.filters else None
-        published.selection = select_top_rows(scores, rows.visible, candidates, self.count)
+        selection = select_top_rows(scores, rows.visible, candidates, self.count)
+        published.selection = selection
         report("attn.index_query", query)
         report("attn.index_weights", weights)
         report("attn.index_scores", scores)
-        report("attn.selection", published.selection)
+        report("attn.selection", selection)

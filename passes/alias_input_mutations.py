@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .context import PassContext, clone_before, output_node, placeholders
+from .context import PassContext, arguments, clone_before, output_node, placeholders
 
 
 def alias_input_mutations(module: fx.GraphModule, context: PassContext) -> int:
@@ -25,7 +25,7 @@ def alias_input_mutations(module: fx.GraphModule, context: PassContext) -> int:
         module.graph.erase_node(node)
 
     output = output_node(module)
-    results = list(output.args[0])
+    results = list(arguments(output)[0])
     changed = len(updates)
     for position, result in enumerate(results):
         if result in inputs or result in values.values():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .context import PassContext, output_node, placeholders
+from .context import PassContext, arguments, placeholders, results
 
 aten = torch.ops.aten
 
@@ -26,11 +26,11 @@ def carry_mutated_bfloat16_as_int16(module: fx.GraphModule, context: PassContext
     if context.target != "host":
         return 0
     inputs = placeholders(module)
-    results = output_node(module).args[0]
+    returned = results(module)
     changed = 0
     for position, source in context.aliases.items():
         root = inputs[source]
-        buffers = _buffers_of(root, results[position]) if root.meta["val"].dtype is torch.bfloat16 else None
+        buffers = _buffers_of(root, returned[position]) if root.meta["val"].dtype is torch.bfloat16 else None
         if buffers is not None:
             _retype(buffers)
             context.carriers[source] = torch.int16
@@ -58,9 +58,10 @@ def _reads_only_as_buffer(user: fx.Node, buffer: fx.Node) -> bool:
         return False
     if user.target is aten.index_put.default and len(user.args) > 3 and user.args[3]:
         return False
+    first, *rest = arguments(user)
     others: list[fx.Node] = []
-    fx.map_arg(user.args[1:], others.append)
-    return user.args[0] is buffer and buffer not in others
+    fx.map_arg(rest, others.append)
+    return first is buffer and buffer not in others
 
 
 def _retype(buffers: list[fx.Node]) -> None:
@@ -83,8 +84,8 @@ def _view_result_as_bfloat16(graph: fx.Graph, load: fx.Node) -> None:
 
 
 def _view_stored_rows_as_int16(graph: fx.Graph, store: fx.Node) -> None:
-    position = _STORES[store.target]
-    rows = store.args[position]
+    position = next(place for target, place in _STORES.items() if target is store.target)
+    rows = arguments(store)[position]
     with graph.inserting_before(store):
         view = graph.call_function(aten.view.dtype, (rows, torch.int16))
     view.meta.update(rows.meta)

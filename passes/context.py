@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import fx
@@ -37,6 +38,16 @@ def placeholders(module: fx.GraphModule) -> list[fx.Node]:
 def output_node(module: fx.GraphModule) -> fx.Node:
     """The graph's single output node, whose first argument is the flat tuple of results."""
     return next(node for node in reversed(module.graph.nodes) if node.op == "output")
+
+
+def arguments(node: fx.Node) -> tuple[Any, ...]:
+    """A node's arguments, whose nesting differs by operator."""
+    return node.args
+
+
+def results(module: fx.GraphModule) -> tuple[Any, ...]:
+    """The nodes that the graph returns."""
+    return arguments(output_node(module))[0]
 
 
 def clone_before(anchor: fx.Node, value: fx.Node) -> fx.Node:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .context import PassContext, emit_before
+from .context import PassContext, arguments, emit_before
 
 aten = torch.ops.aten
 
@@ -24,21 +24,22 @@ def store_single_rows_twice(module: fx.GraphModule, context: PassContext) -> int
         positions = _index_and_rows(node)
         if positions is not None:
             index, rows = positions
-            arguments = list(node.args)
-            arguments[-1] = emit_before(node, aten.cat.default, [rows, rows])
+            stored = list(node.args)
+            stored[-1] = emit_before(node, aten.cat.default, [rows, rows])
             doubled = emit_before(node, aten.cat.default, [index, index])
-            arguments[-2] = [doubled] if isinstance(arguments[-2], list) else doubled
-            node.args = tuple(arguments)
+            stored[-2] = [doubled] if isinstance(stored[-2], list) else doubled
+            node.args = tuple(stored)
             changed += 1
     return changed
 
 
 def _index_and_rows(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     """The index [1] and the rows [1, ...] of a store along the first dimension, or None for any other node."""
-    if node.target is aten.index_put.default and len(node.args) == 3 and len(node.args[1]) == 1:
-        index, rows = node.args[1][0], node.args[2]
-    elif node.target is aten.index_copy.default and node.args[1] == 0:
-        index, rows = node.args[2], node.args[3]
+    given = list(arguments(node)[1:])
+    if node.target is aten.index_put.default and len(given) == 2 and len(given[0]) == 1:
+        index, rows = given[0][0], given[1]
+    elif node.target is aten.index_copy.default and given[0] == 0:
+        index, rows = given[1], given[2]
     else:
         return None
     types = index.meta["val"], rows.meta["val"]

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from ..errors import GraphError
-from .context import PassContext, output_node, placeholders
+from .context import PassContext, output_node, placeholders, results
 
 _FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu}
 
@@ -58,11 +58,11 @@ def _functional(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
 
 
 def _one_alias_per_update(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
-    inputs, results = placeholders(module), output_node(module).args[0]
+    inputs, returned = placeholders(module), results(module)
     if len(set(context.aliases.values())) != len(context.aliases):
         yield f"two outputs update one input: {context.aliases}"
     for position, source in context.aliases.items():
-        value, root = results[position].meta["val"], inputs[source].meta["val"]
+        value, root = returned[position].meta["val"], inputs[source].meta["val"]
         if (value.dtype, value.shape) != (root.dtype, root.shape):
             yield f"output {position} is {value.dtype} {list(value.shape)}, its input {inputs[source].name} is not"
 

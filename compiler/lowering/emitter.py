@@ -66,7 +66,7 @@ class Emitter:
         contiguous = tensor.detach().cpu().contiguous()
         shape = tuple(tensor.shape)
         raw = np.frombuffer(contiguous.reshape(-1).view(torch.uint8).numpy().tobytes(), dtype=f"V{tensor.itemsize}")
-        unsigned = raw.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[tensor.itemsize])
+        unsigned: Any = raw.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[tensor.itemsize])
         if tensor.dtype is torch.bool:
             unsigned = unsigned.astype(np.bool_)
         attribute = ir.DenseElementsAttr.get(unsigned, type=self.element_type(tensor.dtype), shape=list(shape))
@@ -204,7 +204,7 @@ class Emitter:
         """Hide a value's origin from algebraic rewrites, in exact numerics."""
         if not self.options.exact:
             return x
-        return Tensor(stablehlo.optimization_barrier([x.value]), x.dtype, x.shape)
+        return Tensor(stablehlo.OptimizationBarrierOp([x.value]).results[0], x.dtype, x.shape)
 
     def pinned(self, x: Tensor) -> Tensor:
         """Xor the bits of a float with the run-time zero, in exact numerics.

@@ -78,7 +78,7 @@ class LoweredModule:
     def text(self, locations: bool = False) -> str:
         """The module as MLIR text."""
         with make_context():
-            return ir.Module.parse(self.bytecode).operation.get_asm(enable_debug_info=locations)
+            return ir.Module.parse(self.bytecode).operation.get_asm(enable_debug_info=locations)  # pyright: ignore[reportReturnType]
 
 
 def lower_graph(
@@ -159,7 +159,7 @@ class _ModuleLowering:
                 values[node] = self._narrow(emitter, emitter.constant_tensor(getattr(module, str(node.target))))
             elif node.op == "call_function" and node.target not in DROPPED:
                 line = source_line(node)
-                location = ir.Location.current if line is None else ir.Location.file(line.file, line.line, 0)
+                location: Any = ir.Location.current if line is None else ir.Location.file(line.file, line.line, 0)
                 with location:
                     values[node] = self._emit_located(emitter, node, values)
         return [values[node] for node in _returned(module)]
@@ -187,7 +187,8 @@ class _ModuleLowering:
 
     def _emit_while(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> tuple[Tensor, ...]:
         condition, body = loop_graphs(node)
-        carried, constants = map_aggregate(node.args[2:], lambda one: _bound(one, values))  # pyright: ignore
+        operands: Any = map_aggregate(node.args[2:], lambda one: _bound(one, values))
+        carried, constants = operands
         return emit_while(
             emitter,
             carried,

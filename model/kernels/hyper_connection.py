@@ -24,7 +24,7 @@ def _sinkhorn_loop(logits: Tensor, iterations: int, eps: float) -> Tensor:
     _, weights = while_loop_op(
         lambda iteration, weights: iteration < iterations,
         lambda iteration, weights: (iteration + 1, _sinkhorn_step(weights, eps)),
-        (first, _sinkhorn_start(logits, eps)),
+        (first, _sinkhorn_start(logits, eps)),  # pyright: ignore[reportArgumentType]
         (),
     )
     return weights

@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxlib.version
 import torch
-from jaxlib import _jax, xla_client
+from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from ...errors import DeviceError
