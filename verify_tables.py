@@ -30,7 +30,7 @@ def _operator_table(report: VerifyReport) -> Table:
             sum(comparison.calls for comparison in comparisons),
             sum(comparison.elements for comparison in comparisons),
             sum(comparison.mismatched for comparison in comparisons),
-            _worst(comparisons),
+            _worst(comparisons) if any(comparison.mismatched for comparison in comparisons) else "exact",
             "by its parts" if comparisons[0].allowed_ulps is None else str(comparisons[0].allowed_ulps),
             sum(comparison.unexplained for comparison in comparisons),
         )
@@ -39,12 +39,10 @@ def _operator_table(report: VerifyReport) -> Table:
     return f"Level 2: every operator against eager on its own inputs, {report.numerics} numerics", columns, rows
 
 
-def _worst(comparisons: Sequence[OperatorComparison]) -> str:
-    if not any(comparison.mismatched for comparison in comparisons):
-        return "exact"
+def _worst(comparisons: Sequence[OperatorComparison] | Sequence[SegmentComparison]) -> str:
     distances = [comparison.max_ulps for comparison in comparisons]
     known = [distance for distance in distances if distance is not None]
-    return f"{max(known):.3g}" if len(known) == len(distances) else "not a distance"
+    return f"{max(known):.2g}" if len(known) == len(distances) else "not a distance"
 
 
 def _segment_table(report: VerifyReport) -> Table:
@@ -57,16 +55,25 @@ def _segment_table(report: VerifyReport) -> Table:
 
 
 def _cause_table(report: VerifyReport) -> Table:
+    causes: dict[str, list[SegmentComparison]] = {}
+    for batch in report.batches:
+        for segment in batch.segments:
+            for piece in segment.pieces:
+                causes.setdefault(piece.segment, []).append(piece)
     rows: list[tuple[object, ...]] = [
-        (batch.batch_size, segment.segment, piece.segment, piece.elements, piece.different, _describe(piece))
-        for batch in report.batches
-        for segment in batch.segments
-        for piece in segment.pieces
-        if piece.mismatched
+        (
+            cause,
+            len(pieces),
+            sum(piece.elements for piece in pieces),
+            sum(piece.different for piece in pieces),
+            _worst(pieces),
+            sum(piece.mismatched for piece in pieces),
+        )
+        for cause, pieces in sorted(causes.items())
     ]
     return (
-        "Where segments beyond the bar begin to differ: pieces of them, each fed what eager was fed",
-        ("batch", "segment", "piece ends in", "elements", "differing", "off"),
+        "Where segments beyond the bar begin to differ: their pieces, each fed what eager was fed",
+        ("piece ends in", "pieces", "elements", "differing", "bf16 ulps", "off"),
         rows,
     )
 
