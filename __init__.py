@@ -11,10 +11,11 @@ from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
     from .compiler.api import compile_decode
+    from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
     from .runtime.slots import PaddingPolicy, SlotSpec
 
-__all__ = ["DecodeRunner", "DeepInferNeuronError", "PaddingPolicy", "SlotSpec", "compile_decode", "errors"]
+__all__ = ["DecodeRunner", "DeepInferNeuronError", "PaddingPolicy", "SlotSpec", "compile_decode", "errors", "stage_boundary"]
 
 # jaxlib reads this once, when it is imported; its default announces every client on stderr.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -24,6 +25,7 @@ _HOMES = {
     "DecodeRunner": ".runtime.runner",
     "PaddingPolicy": ".runtime.slots",
     "SlotSpec": ".runtime.slots",
+    "stage_boundary": ".passes.stage_boundary",
 }
 
 

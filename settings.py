@@ -27,6 +27,8 @@ class Settings:
         pass_limit: ``DEEPINFER_NEURON_PASS_LIMIT``; only the first n optional passes run.
         enforce_eager: ``DEEPINFER_ENFORCE_EAGER``; nothing is compiled, the model runs in eager PyTorch.
         device: ``DEEPINFER_NEURON_DEVICE``; ``cpu`` is the only one served.
+        graph_mode: ``DEEPINFER_NEURON_GRAPH_MODE``; ``whole`` compiles a step as one program, ``regions`` as one
+            for each kind of stage.
         num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
             many as all requests could fill.
     """
@@ -36,6 +38,7 @@ class Settings:
     enforce_eager: bool = False
     device: str = "cpu"
     num_kv_blocks: int | None = None
+    graph_mode: str = "whole"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -47,6 +50,7 @@ class Settings:
             enforce_eager=_switch(environment, "DEEPINFER_ENFORCE_EAGER"),
             device=_device(environment),
             num_kv_blocks=_number(environment, "DEEPINFER_NEURON_NUM_KV_BLOCKS", minimum=1),
+            graph_mode=_graph_mode(environment),
         )
 
 
@@ -79,3 +83,10 @@ def _device(environment: Mapping[str, str]) -> str:
     if device != "cpu":
         raise ConfigError(f"DEEPINFER_NEURON_DEVICE={device!r}: expected cpu")
     return device
+
+
+def _graph_mode(environment: Mapping[str, str]) -> str:
+    mode = environment.get("DEEPINFER_NEURON_GRAPH_MODE", "").strip() or "whole"
+    if mode not in ("whole", "regions"):
+        raise ConfigError(f"DEEPINFER_NEURON_GRAPH_MODE={mode!r}: expected whole or regions")
+    return mode

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from ..errors import CaptureError
+from ..passes.context import placeholders
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
-from ..runtime.plan import DecodePlan, InputBinding, ReplayPlan, digest
+from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, ReplayPlan, digest
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
 from ..runtime.weights import holds_exactly
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
-from .pipeline import ShapedGraph, check_numerics, find_target, shape_graph
+from .pipeline import PassedGraph, check_graph_mode, check_numerics, find_target, pass_graph
+from .region_programs import RegionPrograms, TimedArtifact
+from .regions import CutGraph, Place, Region, cut_graph
 from .targets.base import Target
 
 Progress = Callable[[str], None]
@@ -42,6 +46,7 @@ def compile_decode(
     batch_sizes: int | Iterable[int],
     target: str = "host",
     numerics: str = "fast",
+    mode: str | None = None,
     progress: Progress | None = None,
 ) -> DecodeRunner:
     """Compile ``model``'s decode step and return a runner for it.
@@ -54,30 +59,37 @@ def compile_decode(
         batch_sizes: sizes to compile, or the largest live batch, from which a ladder is made.
         target: whose compiler is used.
         numerics: "fast", or "exact" for eager PyTorch's order of operations.
+        mode: "whole" makes one program of a step; "regions" cuts it at the model's stage boundaries and compiles
+            each kind of region once. Left out, ``DEEPINFER_NEURON_GRAPH_MODE`` decides, else it is "whole".
         progress: called with a line of text as each batch size passes a stage.
 
     Raises:
         CaptureError: the step is not one static graph; the message names the source line.
+        ConfigError: an unknown target, numerics or mode.
         LoweringError: an operator of the step has no lowering.
         CompileError: the target's compiler refused a program.
     """
     slots = _slots_of(model)
     sizes = () if settings().enforce_eager else size_ladder(batch_sizes)
-    chosen, mode = find_target(target), check_numerics(numerics)
+    chosen, arithmetic = find_target(target), check_numerics(numerics)
+    graph_mode = check_graph_mode(mode or settings().graph_mode)
     report = progress or (lambda line: None)
     compiled: list[_CompiledStep] = []
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        programs = RegionPrograms(chosen, arithmetic, pool)
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
-            shaped = shape_graph(step.graph.module, chosen, mode, step.input_keys(), step.holds_bfloat16)
-            report(f"batch {size}: captured, {shaped.nodes} nodes")
-            pending.append(pool.submit(_compile_step, step, shaped, chosen))
-        for future in pending:
-            compiled.append(future.result())
-            report(f"batch {compiled[-1].replay.batch_size}: compiled in {compiled[-1].report.compile_s:.1f} s")
+            passed = pass_graph(step.graph.module, chosen, step.input_keys(), step.holds_bfloat16)
+            pending.append(_cut_step(step, passed, programs, graph_mode))
+            report(f"batch {size}: captured, {passed.nodes} nodes in {len(pending[-1].cut.regions)} regions")
+        known: set[str] = set()
+        for step in pending:
+            compiled.append(_finish_step(step, known))
+            known.update(step.kinds)
+            report(f"batch {step.step.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
-    artifacts = {step.replay.artifact: step.artifact for step in compiled}
+    artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}
     return DecodeRunner(plan, artifacts, model, host_device(), model, [step.report for step in compiled])
 
 
@@ -96,9 +108,22 @@ class _CapturedStep:
 
 
 @dataclass(frozen=True)
+class _CutStep:
+    """A step whose regions are being compiled; ``kinds`` and ``programs`` have one entry for each region."""
+
+    step: _CapturedStep
+    passed: PassedGraph
+    cut: CutGraph
+    mode: GraphMode
+    kinds: list[str]
+    programs: list[Future[TimedArtifact]]
+    lowering_s: float
+
+
+@dataclass(frozen=True)
 class _CompiledStep:
     replay: ReplayPlan
-    artifact: Artifact
+    artifacts: dict[str, Artifact]
     report: CompileReport
 
 
@@ -140,25 +165,65 @@ def _check_results(model: nn.Module, graph: CapturedGraph, size: int) -> None:
         )
 
 
-def _compile_step(step: _CapturedStep, shaped: ShapedGraph, target: Target) -> _CompiledStep:
+def _cut_step(step: _CapturedStep, passed: PassedGraph, programs: RegionPrograms, mode: GraphMode) -> _CutStep:
     start = time.perf_counter()
-    artifact = target.compile(shaped.lowered)
+    context = passed.context
+    cut = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
+    pairs = [programs.program(region) for region in cut.regions]
+    return _CutStep(
+        step=step,
+        passed=passed,
+        cut=cut,
+        mode=mode,
+        kinds=[kind for kind, _ in pairs],
+        programs=[program for _, program in pairs],
+        lowering_s=time.perf_counter() - start,
+    )
+
+
+def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
+    """Wait for a step's programs; ``known`` are the kinds of region that earlier steps had compiled."""
+    programs = [program.result() for program in pending.programs]
+    named = {kind: (digest(one.artifact), one) for kind, one in zip(pending.kinds, programs, strict=True)}
     replay = ReplayPlan(
-        batch_size=step.size,
-        artifact=digest(artifact),
-        inputs=tuple(_bind(one, shaped.carriers.get(index)) for index, one in enumerate(step.graph.inputs)),
-        aliases=shaped.lowered.aliases,
-        result=step.graph.result,
+        batch_size=pending.step.size,
+        regions=tuple(
+            _plan_region(region, named[kind][0], pending)
+            for region, kind in zip(pending.cut.regions, pending.kinds, strict=True)
+        ),
+        results=pending.cut.results,
+        result=pending.step.graph.result,
     )
     report = CompileReport(
-        batch_size=step.size,
-        capture_s=step.seconds,
-        passes_s=shaped.passes_s,
-        lowering_s=shaped.lowering_s,
-        compile_s=time.perf_counter() - start,
-        nodes=shaped.nodes,
+        batch_size=pending.step.size,
+        mode=pending.mode,
+        nodes=pending.passed.nodes,
+        regions=len(programs),
+        programs=len(named),
+        capture_s=pending.step.seconds,
+        passes_s=pending.passed.passes_s,
+        lowering_s=pending.lowering_s,
+        compile_s=sum(one.seconds for kind, (_, one) in named.items() if kind not in known),
     )
-    return _CompiledStep(replay, artifact, report)
+    return _CompiledStep(replay, {name: one.artifact for name, one in named.values()}, report)
+
+
+def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan:
+    inputs, carriers = pending.step.graph.inputs, pending.passed.context.carriers
+
+    def bind(place: Place, node: fx.Node) -> InputBinding:
+        if isinstance(place, int):
+            return _bind(inputs[place], carriers.get(place))
+        value = node.meta["val"]
+        return InputBinding("value", place, value.dtype, tuple(value.shape), value.dtype)
+
+    return RegionPlan(
+        name=region.name,
+        artifact=artifact,
+        inputs=tuple(map(bind, region.inputs, placeholders(region.module))),
+        outputs=tuple(inputs[place].qualified_name if isinstance(place, int) else place for place in region.outputs),
+        aliases=region.aliases,
+    )
 
 
 def _bind(one: GraphInput, carrier: torch.dtype | None) -> InputBinding:

@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..passes.context import PassContext
 from ..passes.observer import PassRecord
 from ..passes.pipeline import run_passes
+from ..runtime.plan import GraphMode
 from ..settings import settings
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
@@ -20,6 +21,17 @@ from .targets.base import Target
 from .targets.host import HostTarget
 
 TARGETS: Mapping[str, type[Target]] = {"host": HostTarget}
+
+
+@dataclass(frozen=True)
+class PassedGraph:
+    """A graph after all passes, what they left beside it, and how long they took."""
+
+    module: fx.GraphModule
+    context: PassContext
+    passes: tuple[PassRecord, ...]
+    passes_s: float
+    nodes: int
 
 
 @dataclass(frozen=True)
@@ -51,14 +63,20 @@ def check_numerics(numerics: str) -> Numerics:
     raise ConfigError(f"unknown numerics {numerics!r}: expected 'fast' or 'exact'")
 
 
-def shape_graph(
+def check_graph_mode(mode: str) -> GraphMode:
+    """``mode`` if a step can be compiled that way; raises ConfigError otherwise."""
+    if mode == "whole" or mode == "regions":
+        return mode
+    raise ConfigError(f"unknown graph mode {mode!r}: expected 'whole' or 'regions'")
+
+
+def pass_graph(
     module: fx.GraphModule,
     target: Target,
-    numerics: Numerics,
     input_keys: Sequence[Hashable] = (),
     holds_bfloat16: Callable[[int], bool] = lambda position: False,
-) -> ShapedGraph:
-    """Run the passes on ``module`` in place and lower it for ``target``.
+) -> PassedGraph:
+    """Run the passes on ``module`` in place.
 
     Args:
         input_keys: one key per placeholder, equal for the same memory seen the same way; empty if unknown.
@@ -66,18 +84,34 @@ def shape_graph(
 
     Raises:
         GraphError: the graph breaks an invariant of the lowering.
-        LoweringError: an operator has no lowering.
     """
     context = PassContext(target=target.name, input_keys=input_keys, holds_bfloat16=holds_bfloat16)
     start = time.perf_counter()
     records = run_passes(module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory)
-    shaped = time.perf_counter()
-    lowered = lower_graph(module, target.lowering_options(numerics), context.aliases)
+    return PassedGraph(
+        module=module,
+        context=context,
+        passes=records,
+        passes_s=time.perf_counter() - start,
+        nodes=sum(node.op == "call_function" for node in module.graph.nodes),
+    )
+
+
+def shape_graph(module: fx.GraphModule, target: Target, numerics: Numerics) -> ShapedGraph:
+    """Run the passes on ``module`` in place and lower it, as one program, for ``target``.
+
+    Raises:
+        GraphError: the graph breaks an invariant of the lowering.
+        LoweringError: an operator has no lowering.
+    """
+    passed = pass_graph(module, target)
+    start = time.perf_counter()
+    lowered = lower_graph(module, target.lowering_options(numerics), passed.context.aliases)
     return ShapedGraph(
         lowered=lowered,
-        carriers=context.carriers,
-        passes=records,
-        passes_s=shaped - start,
-        lowering_s=time.perf_counter() - shaped,
-        nodes=sum(node.op == "call_function" for node in module.graph.nodes),
+        carriers=passed.context.carriers,
+        passes=passed.passes,
+        passes_s=passed.passes_s,
+        lowering_s=time.perf_counter() - start,
+        nodes=passed.nodes,
     )

@@ -103,7 +103,7 @@ class Attention(nn.Module):
         if self.ratio:
             self._compress(x, q_lora, access, rows[self.ratio], published, report)
         outputs = [
-            self._attend(query[part], *read_window(part), part, access.cache, rows, published)
+            self._attend(query[part], *read_window(part), part, access.cache, published)
             for part in access.query_chunks()
         ]
         attended = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -137,6 +137,7 @@ class Attention(nn.Module):
         if self.indexer is not None:
             keys = access.cache.index_key[base + rows.cached]
             self.indexer(x, q_lora, keys, rows, access, published, report)
+            published.rows = _selected_rows(base, rows.cached, published.selection)
 
     def _attend(
         self,
@@ -145,19 +146,12 @@ class Attention(nn.Module):
         window_valid: Tensor,
         part: slice,
         cache: KvCache,
-        rows: dict[int, CompressedRows],
         published: Published,
     ) -> Tensor:
         keys, valid = window, window_valid
-        if self.ratio and published.selection is not None:
-            selection = published.selection[part]
-            cached = rows[self.ratio].cached
-            cached = cached[part] if cached.shape[0] > 1 else cached.expand(selection.shape[0], -1)
-            if cached.shape[1]:
-                chosen = cached.gather(1, selection.clamp_min(0).long())
-                compressed = cache.compressed[self.get_buffer("compressed_base") + chosen]
-                keys = torch.cat((keys, compressed), 1)
-                valid = torch.cat((valid, selection >= 0), 1)
+        if self.ratio and published.rows is not None and published.selection is not None:
+            keys = torch.cat((keys, cache.compressed[published.rows[part]]), 1)
+            valid = torch.cat((valid, published.selection[part] >= 0), 1)
         return sparse_attention(query, keys, valid, self.attn_sink, self.scale)
 
     def _project(self, attended: Tensor, cos: Tensor, sin: Tensor, report: Report) -> Tensor:
@@ -167,6 +161,13 @@ class Attention(nn.Module):
         report("attn.output_a", low_rank)
         report("attn.output", output)
         return output
+
+
+def _selected_rows(base: Tensor, cached: Tensor, selection: Tensor | None) -> Tensor | None:
+    """Pool rows int32 [M, k] of selected positions, any row for none; cached [M or 1, T], None if T is 0."""
+    if selection is None or not cached.shape[1]:
+        return None
+    return base + cached.expand(selection.shape[0], -1).gather(1, selection.clamp_min(0).long())
 
 
 def _row(number: int) -> Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..passes.stage_boundary import stage_boundary
 from ..runtime.slots import PaddingPolicy, SlotSpec
 from .attention import Attention
 from .cache_access import CompressedRows, DecodeAccess, Observer, PrefillAccess, Report, RotaryTables
@@ -42,16 +45,20 @@ class DecodeLayer(nn.Module):
         self,
         streams: Tensor,
         pre: Tensor,
-        engram_rows: Tensor,
+        engram_rows: Sequence[Tensor],
         access: DecodeAccess | PrefillAccess,
         rows: dict[int, CompressedRows],
         published: Published,
     ) -> tuple[Tensor, Tensor]:
-        """streams [M, n, d] and the collapse weights [M, n] left by the layer before; returns both for the next."""
+        """streams [M, n, d] and the collapse weights [M, n] left by the layer before; returns both for the next.
+
+        ``engram_rows``: [M, width] for each engram layer.
+        """
         report = Report(access.observe, f"layers.{self.layer}.")
         if self.engram is not None:
-            streams = self.engram(streams, engram_rows[:, self.engram_index])
+            streams = self.engram(streams, engram_rows[self.engram_index])
             report("engram", streams)
+            streams, pre = stage_boundary(f"{report.prefix}engram", streams, pre)
         attn_pre, attn_post, attn_comb = self._mix(self.hc_attn, streams, "attn", report)
         collapsed = hyper_connection_collapse(streams, pre)
         normalised = rms_norm(collapsed, self.attn_norm, self.eps)
@@ -60,6 +67,7 @@ class DecodeLayer(nn.Module):
         output = self.attn(normalised, access, rows, published, report)
         streams = hyper_connection_expand(output, streams, attn_post, attn_comb)
         report("attn.expand", streams)
+        streams, attn_pre = stage_boundary(f"{report.prefix}attention", streams, attn_pre)
         ffn_pre, ffn_post, ffn_comb = self._mix(self.hc_ffn, streams, "ffn", report)
         # A sublayer's own collapse weights are used by the next sublayer, not by itself.
         collapsed = hyper_connection_collapse(streams, attn_pre)
@@ -68,6 +76,7 @@ class DecodeLayer(nn.Module):
         report("ffn.norm", normalised)
         streams = hyper_connection_expand(self.ffn(normalised, report), streams, ffn_post, ffn_comb)
         report("ffn.expand", streams)
+        streams, ffn_pre = stage_boundary(f"{report.prefix}experts", streams, ffn_pre)
         return streams, ffn_pre
 
     def _mix(self, site: HyperConnection, streams: Tensor, name: str, report: Report) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,6 +103,8 @@ class DecodeModel(nn.Module):
         )
         self.norm = weight(config.hidden_size, dtype=torch.bfloat16)
         self.head = weight(config.vocab_size, config.hidden_size, dtype=torch.float32)
+        first_collapse = torch.tensor([1.0] + [0.0] * (config.hc_mult - 1))
+        self.register_buffer("first_collapse", first_collapse, persistent=False)
         for kind, layer_ratio in (("window", 0), ("compressed", 1)):
             theta, scaling = (
                 (config.compress_rope_theta, config.rope_scaling) if layer_ratio else (config.rope_theta, None)
@@ -171,13 +182,13 @@ class DecodeModel(nn.Module):
         report = Report(access.observe, "")
         embedded = functional.embedding(token_ids, self.embed)
         streams = embedded.unsqueeze(1).expand(-1, config.hc_mult, -1)
-        pre = torch.zeros(token_ids.shape[0], config.hc_mult, dtype=torch.float32)
-        pre = torch.cat((torch.ones_like(pre[:, :1]), pre[:, 1:]), 1)
+        pre = self.get_buffer("first_collapse").expand(token_ids.shape[0], -1)
         rows = {ratio: access.compressed_rows(ratio) for ratio in sorted(set(config.compress_ratios) - {0})}
         published = Published()
         report("embed", embedded)
+        streams, pre, *rows_by_layer = stage_boundary("embed", streams, pre, *engram_rows.unbind(1))
         for layer in self.layers:
-            streams, pre = layer(streams, pre, engram_rows, access, rows, published)
+            streams, pre = layer(streams, pre, rows_by_layer, access, rows, published)
         if last_only:
             streams, pre = streams[-1:], pre[-1:]
         collapsed = hyper_connection_collapse(streams, pre)

@@ -23,11 +23,13 @@ from .parameters import weight
 class Published:
     """What a layer leaves for later layers of the same step.
 
-    ``selection`` int32 [M, k]: positions among the compressed rows, ascending, -1 for none. ``candidates`` bool
-    [M, T]: rows that later index sources may choose from.
+    ``selection`` int32 [M, k]: positions among the compressed rows, ascending, -1 for none. ``rows`` int32 [M, k]: the
+    rows of the pool at those positions, None if there are none yet. ``candidates`` bool [M, T]: rows that later index
+    sources may choose from.
     """
 
     selection: Tensor | None = None
+    rows: Tensor | None = None
     candidates: Tensor | None = None
 
 

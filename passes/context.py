@@ -10,6 +10,10 @@ import torch
 from torch import fx
 
 
+STAGE = "stage"
+"""Key of a node's metadata: number of the stage of the step that it belongs to."""
+
+
 @dataclass
 class PassContext:
     """Facts given to the passes (first three) and results they leave behind (the rest).
@@ -21,6 +25,7 @@ class PassContext:
         aliases: output index -> input index of every input that the step updates.
         carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
             bits, a narrower one the same values.
+        stage_names: names of the stages by number, in the order of the program.
     """
 
     target: str = "host"
@@ -28,6 +33,7 @@ class PassContext:
     holds_bfloat16: Callable[[int], bool] = lambda position: False
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
+    stage_names: list[str] = field(default_factory=list)
 
 
 def placeholders(module: fx.GraphModule) -> list[fx.Node]:

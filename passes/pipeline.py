@@ -11,6 +11,7 @@ from .carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
 from .context import PassContext
 from .drop_assertions import drop_assertions
 from .index_as_strided import index_as_strided
+from .mark_stages import mark_stages
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
@@ -19,6 +20,7 @@ from .store_single_rows_twice import store_single_rows_twice
 from .verify import verify
 
 PASSES = (
+    Pass(mark_stages, required=True),
     Pass(drop_assertions, required=True),
     Pass(index_as_strided, required=True),
     Pass(alias_input_mutations, required=True),

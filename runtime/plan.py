@@ -1,7 +1,7 @@
 """What it takes to replay a decode step, as data: one plan for each batch size.
 
-A plan names its compiled program by digest and says what feeds each of the program's inputs.
-It holds no tensor and no code, so a process with the plan, the programs and the weights can
+A plan lists the regions of the step in order. Each names its compiled program by digest and says what feeds the
+program's inputs; regions that compute the same have one program and differ in what feeds it. A plan holds no tensor and no code, so a process with the plan, the programs and the weights can
 replay without capturing anything.
 """
 
@@ -19,9 +19,10 @@ from .artifacts import Artifact
 from .slots import SlotSpec
 from .structure import Description
 
-SCHEMA = 1
+SCHEMA = 2
 
-BindingKind = Literal["weight", "kv", "slot"]
+BindingKind = Literal["weight", "kv", "slot", "value"]
+GraphMode = Literal["whole", "regions"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class InputBinding:
     """What feeds one program input.
 
     Attributes:
-        kind: ``weight`` is read only, ``kv`` is updated in place by each replay, ``slot`` is a step's input.
-        name: qualified name of the model's tensor, or the slot's name.
+        kind: ``weight`` is read only, ``kv`` is updated in place by each replay, ``slot`` is a step's input, ``value``
+            is an output of an earlier region.
+        name: qualified name of the model's tensor, or the slot's or the value's name.
         dtype: dtype of that tensor.
         shape: shape of that tensor; for a slot its leading number is the batch size.
         carrier: dtype the program takes: the same bits if it is as wide as ``dtype``, the same values if narrower.
@@ -44,43 +46,66 @@ class InputBinding:
 
 
 @dataclass(frozen=True)
+class RegionPlan:
+    """One call of a program.
+
+    Attributes:
+        name: the stages it is made of; for people.
+        artifact: digest of the compiled program.
+        inputs: one binding per program input, in order.
+        outputs: name of each program output: the cache that it updates, or the value that it is to later regions.
+        aliases: program output -> program input whose memory it takes over, one for each updated cache.
+    """
+
+    name: str
+    artifact: str
+    inputs: tuple[InputBinding, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class ReplayPlan:
     """How to replay the decode step for one batch size.
 
     Attributes:
-        batch_size: rows of every slot and of every output.
-        artifact: digest of the compiled program.
-        inputs: one binding per program input, in order.
-        aliases: program output -> program input whose memory it takes over.
-        result: structure of what the caller gets, over the program's outputs.
+        batch_size: rows of every slot and of every result.
+        regions: what to execute, in order.
+        results: names of the values that the step returns.
+        result: structure of what the caller gets, over those values.
     """
 
     batch_size: int
-    artifact: str
-    inputs: tuple[InputBinding, ...]
-    aliases: Mapping[int, int]
+    regions: tuple[RegionPlan, ...]
+    results: tuple[str, ...]
     result: Description
+
+    @property
+    def bindings(self) -> tuple[InputBinding, ...]:
+        """Every weight, cache and slot of the step once, in order of first use."""
+        inputs = [binding for region in self.regions for binding in region.inputs if binding.kind != "value"]
+        return tuple(dict.fromkeys(inputs))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object from which ``from_json`` makes an equal plan."""
         return {
             "batch_size": self.batch_size,
-            "artifact": self.artifact,
-            "inputs": [_binding_to_json(binding) for binding in self.inputs],
-            "aliases": sorted(self.aliases.items()),
+            "regions": [_region_to_json(region) for region in self.regions],
+            "results": list(self.results),
             "result": self.result,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReplayPlan:
-        """The plan that ``to_json`` described."""
-        return cls(
+        """The plan that ``to_json`` described; raises ValueError if a value is used before it is made."""
+        plan = cls(
             batch_size=data["batch_size"],
-            artifact=data["artifact"],
-            inputs=tuple(_binding_from_json(binding) for binding in data["inputs"]),
-            aliases=dict(data["aliases"]),
+            regions=tuple(_region_from_json(region) for region in data["regions"]),
+            results=tuple(data["results"]),
             result=data["result"],
         )
+        _check_values(plan)
+        return plan
 
 
 @dataclass(frozen=True)
@@ -115,6 +140,37 @@ def digest(artifact: Artifact) -> str:
     content = hashlib.sha256(f"{artifact.target}\0{artifact.fingerprint}\0".encode())
     content.update(artifact.payload)
     return content.hexdigest()
+
+
+def _check_values(plan: ReplayPlan) -> None:
+    made: set[str] = set()
+    for region in plan.regions:
+        missing = {binding.name for binding in region.inputs if binding.kind == "value"} - made
+        if missing:
+            raise ValueError(f"region {region.name!r} reads {sorted(missing)} before they are made")
+        made.update(region.outputs)
+    if not made.issuperset(plan.results):
+        raise ValueError(f"no region makes the results {sorted(set(plan.results) - made)}")
+
+
+def _region_to_json(region: RegionPlan) -> dict[str, Any]:
+    return {
+        "name": region.name,
+        "artifact": region.artifact,
+        "inputs": [_binding_to_json(binding) for binding in region.inputs],
+        "outputs": list(region.outputs),
+        "aliases": sorted(region.aliases.items()),
+    }
+
+
+def _region_from_json(data: Mapping[str, Any]) -> RegionPlan:
+    return RegionPlan(
+        name=data["name"],
+        artifact=data["artifact"],
+        inputs=tuple(_binding_from_json(binding) for binding in data["inputs"]),
+        outputs=tuple(data["outputs"]),
+        aliases=dict(data["aliases"]),
+    )
 
 
 def _binding_to_json(binding: InputBinding) -> dict[str, Any]:

@@ -1,53 +1,86 @@
-"""One compiled program with everything it reads bound to it."""
+"""The compiled regions of one batch size with everything they read bound to them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .devices.base import Buffer, Device, Executable
-from .plan import ReplayPlan
+from .plan import InputBinding, RegionPlan, ReplayPlan
 from .structure import builder
 
+Key = tuple[Any, ...]
+"""What a buffer is bound by: (kind, name, carrier) for weights and slots, (kind, name) for caches and values."""
 
-class BoundProgram:
-    """A program for one batch size, its arguments in order, and where its results go.
 
-    KV roots are shared by the programs of all batch sizes: each execution takes the current buffer of every
-    root and leaves a new one over the same memory.
+@dataclass(frozen=True)
+class _BoundRegion:
+    """Places of one region's arguments and outputs among the buffers of a step."""
+
+    executable: Executable
+    arguments: tuple[int, ...]
+    outputs: tuple[int, ...]
+    finished: tuple[int, ...]
+
+
+class BoundStep:
+    """The regions of a step in order, their arguments, and where their outputs go.
+
+    A step works on one list of buffers: the caches, then weights and slots, then the values that regions hand on.
+    Everything is found there by number, so a region costs one indexing and one call. A value's buffer is made by the
+    device when a region returns it and dropped after the last region that reads it; the device keeps it for as long as
+    an execution needs it. Caches are shared by the steps of all batch sizes: each region that updates one takes its
+    current buffer and leaves a new one over the same memory.
     """
 
     def __init__(
         self,
         replay: ReplayPlan,
-        executable: Executable,
+        executables: Mapping[str, Executable],
         device: Device,
-        fixed: Mapping[tuple[str, str, torch.dtype], Buffer],
+        fixed: Mapping[Key, Buffer],
         root_names: Sequence[str],
     ):
-        """``fixed`` holds the buffers of weights and slots by (kind, name, carrier)."""
+        """``executables`` by artifact digest; ``fixed`` holds the buffers of weights and slots."""
         self.size = replay.batch_size
-        self.executable = executable
+        self.executables = [executables[region.artifact] for region in replay.regions]
         self._to_torch = device.to_torch
         self._build = builder(replay.result)
-        root_of = {index: root_names.index(one.name) for index, one in enumerate(replay.inputs) if one.kind == "kv"}
-        self._root_inputs = list(root_of.items())
-        self._root_outputs = [(output, root_of[source]) for output, source in replay.aliases.items()]
-        self._result_count = len(executable.artifact.outputs) - len(self._root_outputs)
-        self._arguments: list[Any] = [fixed.get((one.kind, one.name, one.carrier)) for one in replay.inputs]
+        self._root_count = len(root_names)
+        used = [_key(binding) for binding in replay.bindings if binding.kind != "kv"]
+        keys: list[Key] = [*(("kv", name) for name in root_names), *used, *_values(replay)]
+        places = {key: place for place, key in enumerate(keys)}
+        self._fixed = [fixed.get(key) for key in keys[self._root_count :]]
+        self._results = tuple(places["value", name] for name in replay.results)
+        last_use = {place: number for number, region in enumerate(replay.regions) for place in _reads(region, places)}
+        self._regions = [
+            _BoundRegion(
+                executable=executables[region.artifact],
+                arguments=tuple(places[_key(binding)] for binding in region.inputs),
+                outputs=tuple(places[key] for key in _output_keys(region)),
+                finished=tuple(
+                    place
+                    for place in dict.fromkeys(_reads(region, places))
+                    if last_use[place] == number and place not in self._results
+                ),
+            )
+            for number, region in enumerate(replay.regions)
+        ]
 
     def execute(self, roots: list[Buffer]) -> list[Buffer]:
-        """Run the program, replace ``roots`` by their updated selves, and return the other outputs."""
-        arguments = self._arguments
-        for position, root in self._root_inputs:
-            arguments[position] = roots[root]
-        outputs = self.executable.execute(arguments)
-        for position, root in self._root_outputs:
-            roots[root] = outputs[position]
-        return outputs[: self._result_count]
+        """Run the regions, replace ``roots`` by their updated selves, and return the step's results."""
+        buffers = [*roots, *self._fixed]
+        for region in self._regions:
+            outputs = region.executable.execute([buffers[place] for place in region.arguments])
+            for place, output in zip(region.outputs, outputs, strict=True):
+                buffers[place] = output
+            for place in region.finished:
+                buffers[place] = None
+        roots[:] = buffers[: self._root_count]
+        return [buffers[place] for place in self._results]
 
     def result(self, outputs: Sequence[Buffer], live: int) -> Any:
         """The caller's structure over the ``live`` leading rows of each output."""
@@ -55,3 +88,23 @@ class BoundProgram:
         if live != self.size:
             tensors = [tensor[:live] for tensor in tensors]
         return self._build(tensors)
+
+
+def _key(binding: InputBinding) -> Key:
+    if binding.kind in ("kv", "value"):
+        return binding.kind, binding.name
+    return binding.kind, binding.name, binding.carrier
+
+
+def _output_keys(region: RegionPlan) -> list[Key]:
+    return [("kv" if index in region.aliases else "value", name) for index, name in enumerate(region.outputs)]
+
+
+def _values(replay: ReplayPlan) -> list[Key]:
+    keys = [key for region in replay.regions for key in _output_keys(region)]
+    return [key for key in keys if key[0] == "value"]
+
+
+def _reads(region: RegionPlan, places: Mapping[Key, int]) -> list[int]:
+    """Places of the values that a region reads."""
+    return [places[_key(binding)] for binding in region.inputs if binding.kind == "value"]

@@ -1,7 +1,7 @@
 """Replay compiled decode steps: the CudaGraphRunner contract.
 
-One program per batch size. A step picks the smallest program that holds the live batch, copies the
-inputs into static buffers, resets the padded rows, executes, and returns the live rows of the outputs.
+One program, or one list of regions, per batch size. A step picks the smallest size that holds the live batch, copies
+the inputs into static buffers, resets the padded rows, executes, and returns the live rows of the outputs.
 Weights, KV caches and static buffers are bound to the programs once, so a step runs no model code.
 """
 
@@ -18,9 +18,9 @@ from torch import Tensor
 
 from ..errors import DeviceError, InputError
 from .artifacts import Artifact
-from .devices.base import Buffer, Device
+from .devices.base import Buffer, Device, Executable
 from .plan import DecodePlan, ReplayPlan
-from .program import BoundProgram
+from .program import BoundStep, Key
 from .slots import SlotBuffers
 from .stats import CompileReport, RunnerStatistics
 from .weights import BoundTensors
@@ -65,7 +65,7 @@ class DecodeRunner:
         self._device = device
         self._thread = threading.get_ident()
         self._slots = SlotBuffers(plan.slots, max(self.maximum, 1))
-        bindings = [binding for replay in replays for binding in replay.inputs if binding.kind != "slot"]
+        bindings = [binding for replay in replays for binding in replay.bindings if binding.kind != "slot"]
         self._tensors = BoundTensors(tensors, dict.fromkeys(binding.name for binding in bindings))
         self._carriers = {binding.name: binding.carrier for binding in bindings}
         self._root_names = list(dict.fromkeys(binding.name for binding in bindings if binding.kind == "kv"))
@@ -110,7 +110,7 @@ class DecodeRunner:
             self._slots.reset(0, program.size)
             self._execute(program)
 
-    def _execute(self, program: BoundProgram) -> list[Buffer]:
+    def _execute(self, program: BoundStep) -> list[Buffer]:
         try:
             return program.execute(self._roots)
         except Exception:
@@ -134,19 +134,21 @@ class DecodeRunner:
         roots = [self._tensors.carried(name, self._carriers[name]) for name in self._root_names]
         return [self._device.buffer(root, donatable=True) for root in roots]
 
-    def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundProgram]:
-        bindings = {(one.name, one.carrier) for replay in replays for one in replay.inputs if one.kind == "weight"}
+    def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundStep]:
+        bindings = {(one.name, one.carrier) for replay in replays for one in replay.bindings if one.kind == "weight"}
         weights = {
             ("weight", name, carrier): self._device.buffer(self._tensors.carried(name, carrier))
             for name, carrier in bindings
         }
-        return [self._load_program(replay, artifacts[replay.artifact], weights) for replay in replays]
+        used = {region.artifact for replay in replays for region in replay.regions}
+        executables = {digest: self._device.load(artifacts[digest]) for digest in used}
+        return [self._bind_step(replay, executables, weights) for replay in replays]
 
-    def _load_program(
-        self, replay: ReplayPlan, artifact: Artifact, weights: Mapping[tuple[str, str, torch.dtype], Buffer]
-    ) -> BoundProgram:
+    def _bind_step(
+        self, replay: ReplayPlan, executables: Mapping[str, Executable], weights: Mapping[Key, Buffer]
+    ) -> BoundStep:
         slots = {
             ("slot", spec.name, spec.dtype): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
             for spec in self._slots.specs
         }
-        return BoundProgram(replay, self._device.load(artifact), self._device, {**weights, **slots}, self._root_names)
+        return BoundStep(replay, executables, self._device, {**weights, **slots}, self._root_names)

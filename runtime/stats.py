@@ -41,11 +41,23 @@ class RunnerStatistics:
 
 @dataclass(frozen=True)
 class CompileReport:
-    """How one batch size was compiled: seconds of each stage and nodes of the graph that was lowered."""
+    """How one batch size was compiled.
+
+    Attributes:
+        mode: "whole" or "regions".
+        nodes: calls in the graph that was cut and lowered.
+        regions: program calls of a step.
+        programs: different programs among them.
+        capture_s: seconds; likewise the next two, for the passes, and for cutting and lowering.
+        compile_s: seconds in the target's compiler, added up over the programs that no larger batch size had.
+    """
 
     batch_size: int
+    mode: str
+    nodes: int
+    regions: int
+    programs: int
     capture_s: float
     passes_s: float
     lowering_s: float
     compile_s: float
-    nodes: int
