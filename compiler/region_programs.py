@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..runtime.artifacts import Artifact
 from .canonical import canonical_digest
+from .lowering.decompose import Decompositions
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
 from .regions import Region
@@ -28,6 +29,7 @@ class RegionPrograms:
     def __init__(self, target: Target, numerics: Numerics, pool: Executor):
         self._target = target
         self._options = target.lowering_options(numerics)
+        self._decompositions = Decompositions()
         self._pool = pool
         self._programs: dict[str, Future[TimedArtifact]] = {}
 
@@ -42,7 +44,7 @@ class RegionPrograms:
         """
         digest = canonical_digest(region)
         if digest not in self._programs:
-            lowered = lower_graph(region.module, self._options, region.aliases)
+            lowered = lower_graph(region.module, self._options, region.aliases, self._decompositions)
             self._programs[digest] = self._pool.submit(_compile, self._target, lowered)
         return digest, self._programs[digest]
 

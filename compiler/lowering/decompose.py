@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 
 
 class Decompositions:
-    """Decomposition graphs of one lowering, traced once for each operator signature."""
+    """Decomposition graphs, traced once for each operator signature."""
 
     def __init__(self) -> None:
         self._graphs: dict[Any, fx.GraphModule] = {}
