@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from .runtime.runner import DecodeRunner
     from .runtime.slots import PaddingPolicy, SlotSpec
 
-__all__ = ["DecodeRunner", "DeepInferNeuronError", "PaddingPolicy", "SlotSpec", "compile_decode", "errors", "stage_boundary"]
+__all__ = [
+    "DecodeRunner",
+    "DeepInferNeuronError",
+    "PaddingPolicy",
+    "SlotSpec",
+    "compile_decode",
+    "errors",
+    "stage_boundary",
+]
 
 # jaxlib reads this once, when it is imported; its default announces every client on stderr.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -27,7 +27,6 @@ from .capture import CapturedGraph, GraphInput, capture
 from .pipeline import PassedGraph, check_graph_mode, check_numerics, find_target, pass_graph
 from .region_programs import RegionPrograms, TimedArtifact
 from .regions import CutGraph, Place, Region, cut_graph
-from .targets.base import Target
 
 Progress = Callable[[str], None]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import fx
@@ -79,7 +80,7 @@ class RootVersions:
         """
         impossible: set[int] = set()
         for versions in self.of_root.values():
-            for old, new in zip(versions, versions[1:], strict=False):
+            for old, new in pairwise(versions):
                 overwritten = stages[new.value]
                 last_use = max((stages[user] for user in self._uses(old)), default=overwritten)
                 impossible.update(range(overwritten, last_use))

@@ -39,7 +39,7 @@ class DecodeLayer(nn.Module):
         self.attn = Attention(config, layer, cache, numerics)
         self.ffn = MixtureOfExperts(config, numerics)
         self.engram = Engram(config, numerics) if layer in config.engram_layer_ids else None
-        self.engram_index = config.engram_layer_ids.index(layer) if self.engram else None
+        self.engram_index = config.engram_layer_ids.index(layer) if self.engram else 0
 
     def forward(
         self,

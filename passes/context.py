@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import fx
 
-
 STAGE = "stage"
 """Key of a node's metadata: number of the stage of the step that it belongs to."""
 

@@ -40,4 +40,3 @@ def _erase(boundary: fx.Node) -> None:
         item.replace_all_uses_with(source)
         boundary.graph.erase_node(item)
     boundary.graph.erase_node(boundary)
-

@@ -1,8 +1,8 @@
 """What it takes to replay a decode step, as data: one plan for each batch size.
 
 A plan lists the regions of the step in order. Each names its compiled program by digest and says what feeds the
-program's inputs; regions that compute the same have one program and differ in what feeds it. A plan holds no tensor and no code, so a process with the plan, the programs and the weights can
-replay without capturing anything.
+program's inputs; regions that compute the same have one program and differ in what feeds it. A plan holds no tensor
+and no code, so a process with the plan, the programs and the weights can replay without capturing anything.
 """
 
 from __future__ import annotations

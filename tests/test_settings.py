@@ -22,9 +22,10 @@ def test_every_variable_is_read():
             "DEEPINFER_ENFORCE_EAGER": "1",
             "DEEPINFER_NEURON_DEVICE": "cpu",
             "DEEPINFER_NEURON_NUM_KV_BLOCKS": "64",
+            "DEEPINFER_NEURON_GRAPH_MODE": "regions",
         }
     )
-    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64)
+    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64, "regions")
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_PASS_LIMIT", "-1", "at least 0"),
         ("DEEPINFER_NEURON_PASS_LIMIT", "many", "at least 0"),
         ("DEEPINFER_NEURON_NUM_KV_BLOCKS", "0", "at least 1"),
+        ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
         ("DEEPINFER_ENFORCE_EAGER", "maybe", "1 or 0"),
         ("DEEPINFER_NEURON_DEVICE", "neuron", "use cpu"),
         ("DEEPINFER_NEURON_DEVICE", "gpu", "expected cpu"),

@@ -5,6 +5,7 @@ import torch
 from deepinfer_neuron.compiler import api, pipeline
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.errors import CaptureError, ConfigError, InputError
+from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from deepinfer_neuron.runtime.slots import SlotSpec
 from deepinfer_neuron.settings import Settings
 
@@ -62,7 +63,7 @@ def test_tensors_the_model_does_not_own_are_refused():
         compile_decode(Counter(lambda x: x + outside), [2])
 
 
-@pytest.mark.parametrize("options", [{"target": "gpu"}, {"numerics": "wild"}])
+@pytest.mark.parametrize("options", [{"target": "gpu"}, {"numerics": "wild"}, {"mode": "halves"}])
 def test_unknown_choices_are_refused(options):
     with pytest.raises(ConfigError, match="unknown"):
         compile_decode(Counter(), [1], **options)
@@ -71,6 +72,42 @@ def test_unknown_choices_are_refused(options):
 def test_no_batch_size_is_refused():
     with pytest.raises(InputError, match="at least one size"):
         compile_decode(Counter(), [])
+
+
+class Halves(torch.nn.Module):
+    """Two equal stages with a counter of their own each."""
+
+    decode_slots = (SlotSpec("x", torch.float32, (4,)),)
+
+    def __init__(self):
+        super().__init__()
+        self.counts = torch.nn.ModuleList(Counter() for _ in range(2))
+
+    def forward(self, x):
+        for number, counter in enumerate(self.counts):
+            (x,) = stage_boundary(f"half {number}", counter(x))
+        return x
+
+
+def test_the_environment_chooses_the_mode_and_the_argument_overrules_it(monkeypatch):
+    monkeypatch.setattr(api, "settings", lambda: Settings(graph_mode="regions"))
+    model = Halves()
+    (report,) = compile_decode(model, [2]).reports
+    assert (report.mode, report.regions, report.programs) == ("regions", 2, 1)
+    (report,) = compile_decode(model, [2], mode="whole").reports
+    assert (report.mode, report.regions, report.programs) == ("whole", 1, 1)
+
+
+def test_a_program_that_serves_two_regions_updates_the_memory_of_each():
+    model, eager = Halves(), Halves()
+    runner = compile_decode(model, [2], mode="regions")
+    names = [[one.name for one in region.inputs if one.kind == "kv"] for region in runner.plan.replays[0].regions]
+    assert names == [["counts.0.total"], ["counts.1.total"]]
+    for step in range(3):
+        x = torch.full((2, 4), float(step))
+        assert torch.equal(runner(x=x), eager(x=x))
+    for mine, other in zip(model.buffers(), eager.buffers(), strict=True):
+        assert torch.equal(mine, other)
 
 
 def test_enforced_eager_compiles_nothing(monkeypatch):
@@ -85,7 +122,7 @@ def test_the_dump_and_the_pass_limit_are_used(monkeypatch, tmp_path):
     monkeypatch.setattr(pipeline, "settings", lambda: Settings(dump_directory=tmp_path, pass_limit=0))
     compile_decode(Counter(), [1])
     names = {path.name.split(".")[0].partition("_")[2] for path in tmp_path.iterdir()}
-    assert names == {"drop_assertions", "index_as_strided", "alias_input_mutations"}
+    assert names == {"mark_stages", "drop_assertions", "index_as_strided", "alias_input_mutations"}
 
 
 def test_exact_numerics_equal_eager():

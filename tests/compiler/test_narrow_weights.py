@@ -21,7 +21,7 @@ class Head(torch.nn.Module):
 
 
 def carriers(runner):
-    return {one.carrier for replay in runner.plan.replays for one in replay.inputs if one.kind == "weight"}
+    return {one.carrier for replay in runner.plan.replays for one in replay.bindings if one.kind == "weight"}
 
 
 def batch(rows):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from deepinfer_neuron.runtime.artifacts import Artifact
 from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
 from deepinfer_neuron.runtime.plan import DecodePlan
@@ -37,9 +38,11 @@ class TinyDecoder(nn.Module):
 
     def forward(self, tokens, row, history, scale):
         hidden = self.embed[tokens]
+        hidden, history = stage_boundary("embed", hidden, history)
         self.keys.index_put_((row,), hidden)
         self.sums.index_put_((row,), hidden.float() * scale)
         seen = self.keys[history].float() + self.sums[history]
+        (seen,) = stage_boundary("caches", seen)
         mixed = ((seen[:, 0] + seen[:, 1]) + seen[:, 2]) + seen[:, 3]
         return {"logits": nn.functional.linear(mixed, self.head), "mixed": mixed}
 
@@ -77,10 +80,10 @@ class Pair:
             assert torch.equal(getattr(self.model, name)[:SCRATCH], getattr(self.eager, name)[:SCRATCH])
 
 
-@pytest.fixture(scope="session")
-def programs() -> tuple[DecodePlan, Mapping[str, Artifact]]:
+@pytest.fixture(scope="session", params=["whole", "regions"])
+def programs(request: pytest.FixtureRequest) -> tuple[DecodePlan, Mapping[str, Artifact]]:
     """Plan and programs of the tiny decoder for 1, 2, 4 and 6 rows; the plan has been through JSON."""
-    runner = compile_decode(TinyDecoder(), (1, 2, 4, 6))
+    runner = compile_decode(TinyDecoder(), (1, 2, 4, 6), mode=request.param)
     return DecodePlan.from_json(json.loads(json.dumps(runner.plan.to_json()))), runner.artifacts
 
 

@@ -15,13 +15,16 @@ def test_a_plan_survives_json(programs):
 def test_a_plan_names_its_programs_by_digest(programs):
     plan, artifacts = programs
     assert [replay.batch_size for replay in plan.replays] == [6, 4, 2, 1]
-    for replay in plan.replays:
-        assert digest(artifacts[replay.artifact]) == replay.artifact
-        assert len(replay.inputs) == len(artifacts[replay.artifact].inputs)
+    for region in (region for replay in plan.replays for region in replay.regions):
+        artifact = artifacts[region.artifact]
+        assert digest(artifact) == region.artifact
+        assert [(one.carrier, one.shape) for one in region.inputs] == [(t.dtype, t.shape) for t in artifact.inputs]
+        assert len(region.outputs) == len(artifact.outputs)
+        assert region.aliases == artifact.aliases
 
 
 def test_inputs_are_bound_by_kind(programs):
-    kinds = {binding.name: binding.kind for binding in programs[0].replays[0].inputs}
+    kinds = {binding.name: binding.kind for binding in programs[0].replays[0].bindings}
     assert kinds == {
         "embed": "weight",
         "head": "weight",
@@ -32,6 +35,23 @@ def test_inputs_are_bound_by_kind(programs):
         "history": "slot",
         "scale": "slot",
     }
+
+
+def test_an_updated_cache_is_an_output_under_its_own_name(programs):
+    for replay in programs[0].replays:
+        updated = [region.outputs[output] for region in replay.regions for output in region.aliases]
+        assert sorted(updated) == ["keys", "sums"]
+
+
+def test_a_value_that_nothing_made_is_refused(programs):
+    data = programs[0].to_json()
+    data["replays"][0]["results"][0] = "nowhere"
+    with pytest.raises(ArtifactError, match="no region makes the results"):
+        DecodePlan.from_json(data)
+    data = programs[0].to_json()
+    data["replays"][0]["regions"][0]["inputs"][0] |= {"kind": "value", "name": "nowhere"}
+    with pytest.raises(ArtifactError, match="'nowhere'\\] before they are made"):
+        DecodePlan.from_json(data)
 
 
 @pytest.mark.parametrize("change", [{"schema": 0}, {"slots": None}, {"replays": [{}]}, {"slots": [{"name": "x"}]}])
