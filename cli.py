@@ -139,11 +139,25 @@ def compare(
         raise typer.Exit(1)
 
 
+class GraphMode(StrEnum):
+    """How a step is compiled."""
+
+    whole = "whole"
+    regions = "regions"
+
+
 @main.command("demo")
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
     size: Annotated[Size, typer.Option(help="Size of the checkpoint if one has to be made.")] = Size.tiny,
+    mode: Annotated[
+        GraphMode | None,
+        typer.Option(
+            help="whole: one program for a step. regions: one for each kind of stage. "
+            "Default: DEEPINFER_NEURON_GRAPH_MODE, else whole."
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """The main job: reference, eager and compiled decode of three prompts at every batch size, compared."""
@@ -151,7 +165,7 @@ def demo(
         from .demo import run_demo
         from .demo_tables import demo_tables
 
-        report = run_demo(directory, parse_sizes(batch_sizes), size.value, print_now)
+        report = run_demo(directory, parse_sizes(batch_sizes), size.value, mode and mode.value, print_now)
         for table in demo_tables(report):
             print_table(*table)
         write_report(json, report)

@@ -51,6 +51,7 @@ class PromptResult:
 class CompiledResult:
     """One batch size: choices against the golden ones, distance from eager, latency, cost of compiling.
 
+    ``regions`` calls of ``programs`` different programs are one step, both 1 in mode "whole".
     ``rel_rms_to_eager`` lets the compiled steps run on the caches they wrote; ``teacher_forced_mismatch`` is the
     share of written cache elements with any differing bit when each step starts from eager's caches, and
     ``teacher_forced_logits_rel`` the distance of the logits then. Times are medians in milliseconds.
@@ -58,6 +59,8 @@ class CompiledResult:
 
     batch_size: int
     mode: str
+    regions: int
+    programs: int
     argmax_match: int
     steps: int
     rel_rms_to_eager: float
@@ -81,11 +84,16 @@ class DemoReport:
 
 
 def run_demo(
-    directory: Path, batch_sizes: Sequence[int], size: str = "tiny", say: Say = lambda line: None
+    directory: Path,
+    batch_sizes: Sequence[int],
+    size: str = "tiny",
+    mode: str | None = None,
+    say: Say = lambda line: None,
 ) -> DemoReport:
     """Make the checkpoint and golden data if absent, then prefill, decode eagerly, compile, replay and compare.
 
-    The checkpoint goes to ``directory``, the golden file beside its tensors. Raises DeepInferNeuronError subclasses
+    The checkpoint goes to ``directory``, the golden file beside its tensors; ``mode`` is that of ``compile_decode``.
+    Raises DeepInferNeuronError subclasses
     for a damaged checkpoint or golden file.
     """
     checkpoint, golden = load_golden_prompts(directory, size, say)
@@ -101,7 +109,7 @@ def run_demo(
         say(f"decoding {name} in eager")
         prompts.append(_judge_eager(name, entry, run_forced(pool, [entry])))
     say("compiling")
-    runner = compile_decode(pool.model, batch_sizes, progress=say)
+    runner = compile_decode(pool.model, batch_sizes, mode=mode, progress=say)
     runner.warm_up()
     compiled = [_judge_compiled(pool, runner, forced, prefilled, batch, say) for batch in sorted(set(batch_sizes))]
     return DemoReport(prompts, compiled, layer0)
@@ -170,7 +178,9 @@ def _judge_compiled(
     report = next(report for report in runner.reports if report.batch_size == batch_size)
     return CompiledResult(
         batch_size=batch_size,
-        mode="whole",
+        mode=report.mode,
+        regions=report.regions,
+        programs=report.programs,
         argmax_match=matches,
         steps=steps,
         rel_rms_to_eager=relative_error(torch.cat(compiled_logits), torch.cat(eager_logits)),

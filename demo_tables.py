@@ -25,6 +25,7 @@ def demo_tables(report: DemoReport) -> list[Table]:
     compiled: list[tuple[object, ...]] = [
         (
             one.batch_size,
+            f"{one.programs}/{one.regions}",
             f"{one.argmax_match}/{one.steps}",
             f"{one.rel_rms_to_eager:.2e}",
             f"{one.teacher_forced_logits_rel:.2e}",
@@ -52,6 +53,7 @@ def demo_tables(report: DemoReport) -> list[Table]:
             "Compiled against golden choices and against eager (fed: each step starts from eager's caches)",
             (
                 "batch",
+                "programs/regions",
                 "argmax",
                 "rel",
                 "rel fed",

@@ -4,8 +4,10 @@ import json
 
 import pytest
 import torch
+from deepinfer_neuron import demo
 from deepinfer_neuron.cli import main
 from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.model.accuracy.teacher_forced import add_prompts, rewind, run_forced
 from deepinfer_neuron.workbench import load_golden_prompts, make_pool
 from typer.testing import CliRunner
@@ -45,11 +47,27 @@ def test_the_first_layer_has_no_differing_bit(report):
 def test_compiled_steps_follow_the_eager_ones(report):
     assert [one["batch_size"] for one in report["compiled"]] == [1, 2]
     for one in report["compiled"]:
+        assert (one["mode"], one["regions"], one["programs"]) == ("whole", 1, 1)
         assert one["steps"] == 8 * 3 if one["batch_size"] == 1 else 8 * 4
         assert one["argmax_match"] >= 0.8 * one["steps"]
         assert one["rel_rms_to_eager"] < 0.3
         assert 0 <= one["teacher_forced_mismatch"] < 0.5
         assert min(one[key] for key in ("ms_per_step", "eager_ms_per_step", "nodes", "capture_s", "compile_s")) > 0
+
+
+def test_the_mode_reaches_the_compiler(report, directory, monkeypatch):
+    asked = []
+
+    def refuse(model, batch_sizes, mode, progress):
+        asked.append(mode)
+        raise ConfigError("nothing is compiled here")
+
+    monkeypatch.setattr(demo, "compile_decode", refuse)
+    for arguments, mode in ((["--mode", "regions"], "regions"), ([], None)):
+        result = CliRunner().invoke(main, ["demo", "--dir", str(directory), "--batch-sizes", "1", *arguments])
+        assert result.exit_code == 1
+        assert asked.pop() == mode
+    assert CliRunner().invoke(main, ["demo", "--mode", "halves"]).exit_code == 2
 
 
 def test_a_second_run_uses_what_is_there(report, directory):
