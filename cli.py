@@ -183,6 +183,9 @@ def verify(
     directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager's bits are expected.")] = NumericsMode.exact,
+    levels: Annotated[
+        list[int], typer.Option("--level", min=2, max=3, help="2: operators, 3: half layers; both if omitted.")
+    ] = [2, 3],  # noqa: B006
     json: JsonOption = None,
 ) -> None:
     """Every operator and half layer, compiled against eager on equal inputs; exits with 1 if exact ones differ."""
@@ -190,7 +193,8 @@ def verify(
         from .verify import run_verify
         from .verify_tables import verify_tables
 
-        report = run_verify(directory, parse_sizes(batch_sizes), numerics.value, print_now)
+        sizes = parse_sizes(batch_sizes)
+        report = run_verify(directory, sizes, numerics.value, print_now, levels)
         for table in verify_tables(report):
             print_table(*table)
         write_report(json, report)
