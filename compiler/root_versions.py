@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import fx
 
-from ..passes.context import output_node, placeholders
+from ..passes.context import arguments, output_node, placeholders
 
 aten = torch.ops.aten
 
@@ -125,5 +125,5 @@ def _stores_between(source: fx.Node, last: fx.Node) -> list[fx.Node] | None:
             stores.append(node)
         elif node.target not in LAYOUTS:
             return None
-        node = node.args[0]  # pyright: ignore[reportAssignmentType]
+        node = arguments(node)[0]
     return stores[::-1]
