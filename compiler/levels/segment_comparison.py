@@ -42,9 +42,9 @@ class SegmentComparison:
         max_ulps: largest distance in bfloat16 ulps of the expected element; None if a mismatch is no distance
             (integers, NaN, infinities).
         within_bar: ``mismatched`` and ``max_ulps`` are within ``LARGEST_SHARE`` and ``LARGEST_ULPS``.
-        pieces: of a segment that is not within the bar in exact numerics: its decompositions are written out, it is cut again after
-            each operator that is in the table of inexact ones or is a kernel with a loop, and these are the pieces
-            with differing bits when fed what eager was fed.
+        pieces: of a segment that is not within the bar in exact numerics: its decompositions are written out, it is
+            cut again after each operator that is in the table of inexact ones or is a kernel with a loop, and these
+            are the pieces with differing bits when fed what eager was fed.
         agrees: the segment is within the bar, or else every piece is: its mismatches have grown from those.
     """
 
