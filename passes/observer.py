@@ -13,16 +13,23 @@ from pathlib import Path
 from torch import fx
 
 from .context import PassContext
+from .verify import Invariant
 
 PassFunction = Callable[[fx.GraphModule, PassContext], int]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A function ``(graph module, context) -> changed count`` and whether the lowering needs it to have run."""
+    """A function ``(graph module, context) -> changed count``.
+
+    Attributes:
+        required: the lowering needs it to have run.
+        promises: what holds in every graph from this pass on.
+    """
 
     function: PassFunction
     required: bool = False
+    promises: tuple[Invariant, ...] = ()
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from torch import fx
@@ -17,13 +18,13 @@ from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
 from .store_single_rows_twice import store_single_rows_twice
-from .verify import verify
+from .verify import ALWAYS, FUNCTIONAL, NO_STRIDED_VIEWS, ONE_ALIAS, verify
 
 PASSES = (
     Pass(mark_stages, required=True),
     Pass(drop_assertions, required=True),
-    Pass(index_as_strided, required=True),
-    Pass(alias_input_mutations, required=True),
+    Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
+    Pass(alias_input_mutations, required=True, promises=(FUNCTIONAL, ONE_ALIAS)),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),
     Pass(store_single_rows_twice),
@@ -39,22 +40,33 @@ def run_passes(
     limit: int | None = None,
     dump_directory: Path | None = None,
 ) -> tuple[PassRecord, ...]:
-    """Run ``PASSES`` on ``module`` in place and verify the result.
+    """Run ``PASSES`` on ``module`` in place; verify what each promises after it, and everything at the end.
 
     Args:
         limit: run only the first ``limit`` passes that are not required; None runs all.
         dump_directory: where each pass leaves its graph before and after.
 
     Raises:
-        GraphError: the graph that came out breaks an invariant of ``verify.INVARIANTS``.
+        GraphError: a pass broke its promise, or the graph that came out breaks one of them.
     """
     records = []
+    promised = list(ALWAYS)
     optional = 0
     for number, entry in enumerate(PASSES):
         optional += not entry.required
         if limit is None or entry.required or optional <= limit:
             records.append(run_observed(number, entry, module, context, dump_directory))
+            verify(module, context, entry.promises)
+            promised.extend(entry.promises)
     module.graph.lint()
     module.recompile()
-    verify(module, context)
+    verify(module, context, promised)
     return tuple(records)
+
+
+def passes_digest() -> str:
+    """sha256 of every source file of this folder: any of them may change a program."""
+    content = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        content.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return content.hexdigest()

@@ -1,8 +1,8 @@
-"""What must hold in every graph that the passes hand to the lowering."""
+"""What must hold in a graph: always, or from the pass on that promises it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,10 @@ class Invariant:
     violations: Callable[[fx.GraphModule, PassContext], Iterator[str]]
 
 
-def verify(module: fx.GraphModule, context: PassContext) -> None:
-    """Raise GraphError listing every broken invariant of ``module``."""
+def verify(module: fx.GraphModule, context: PassContext, invariants: Iterable[Invariant]) -> None:
+    """Raise GraphError listing every one of ``invariants`` that ``module`` breaks, and where."""
     problems = [
-        f"{invariant.rule}: {problem}" for invariant in INVARIANTS for problem in invariant.violations(module, context)
+        f"{invariant.rule}: {problem}" for invariant in invariants for problem in invariant.violations(module, context)
     ]
     if problems:
         raise GraphError("the graph cannot be lowered:\n  " + "\n  ".join(problems))
@@ -77,6 +77,13 @@ def _unique_names_in_order(module: fx.GraphModule, context: PassContext) -> Iter
         seen.add(node.name)
 
 
+def _no_strided_views(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    for node in module.graph.nodes:
+        if "as_strided" in getattr(node.target, "__name__", ""):
+            source = node.args[0].meta["val"]
+            yield f"{node.format_node()} reads a tensor of strides {source.stride()}; make it contiguous first"
+
+
 def _no_float8_boundary(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
     if context.target == "host":
         return
@@ -85,11 +92,12 @@ def _no_float8_boundary(module: fx.GraphModule, context: PassContext) -> Iterato
             yield f"{node.name} is float8; carry it as uint8"
 
 
-INVARIANTS = (
-    Invariant("every value has a known type", _described_values),
-    Invariant("shapes are static", _static_shapes),
-    Invariant("operators are functional", _functional),
-    Invariant("each updated input has one aliased output of its own type", _one_alias_per_update),
-    Invariant("names are unique and defined before use", _unique_names_in_order),
-    Invariant("float8 does not cross the boundary", _no_float8_boundary),
-)
+KNOWN_TYPES = Invariant("every value has a known type", _described_values)
+STATIC_SHAPES = Invariant("shapes are static", _static_shapes)
+UNIQUE_NAMES = Invariant("names are unique and defined before use", _unique_names_in_order)
+FUNCTIONAL = Invariant("operators are functional", _functional)
+ONE_ALIAS = Invariant("each updated input has one aliased output of its own type", _one_alias_per_update)
+NO_STRIDED_VIEWS = Invariant("no view by strides", _no_strided_views)
+NO_FLOAT8_BOUNDARY = Invariant("float8 does not cross the boundary", _no_float8_boundary)
+
+ALWAYS = (KNOWN_TYPES, STATIC_SHAPES, UNIQUE_NAMES, NO_FLOAT8_BOUNDARY)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 from deepinfer_neuron.errors import GraphError
+from deepinfer_neuron.passes import pipeline, verify
 from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
-from deepinfer_neuron.passes.pipeline import PASSES, run_passes
-from deepinfer_neuron.passes.verify import INVARIANTS, verify
+from deepinfer_neuron.passes.observer import Pass
+from deepinfer_neuron.passes.pipeline import PASSES, passes_digest, run_passes
 from torch import fx
 
 aten = torch.ops.aten
@@ -61,6 +62,8 @@ def test_source_digests_tell_passes_apart():
     digests = {entry.source_digest() for entry in PASSES}
     assert len(digests) == len(PASSES)
     assert all(len(digest) == 64 for digest in digests)
+    assert len(passes_digest()) == 64
+    assert passes_digest() not in digests
 
 
 def shaped(checked) -> tuple[fx.GraphModule, PassContext]:
@@ -101,24 +104,55 @@ def float8_input(module, context):
     placeholders(module)[0].meta["val"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
 
 
-BREAKS = (untyped, symbolic, updating, aliased_twice, misnamed, float8_input)
+def strided(module, context):
+    node = next(node for node in module.graph.nodes if node.op == "call_function")
+    with module.graph.inserting_before(node):
+        view = module.graph.call_function(aten.as_strided.default, (node.args[0], [2], [1]))
+    view.meta.update(node.args[0].meta)
 
 
-@pytest.mark.parametrize(("number", "break_graph"), list(enumerate(BREAKS)), ids=[one.__name__ for one in BREAKS])
-def test_each_invariant_catches_its_violation(checked, number, break_graph):
+BREAKS = {
+    verify.KNOWN_TYPES: untyped,
+    verify.STATIC_SHAPES: symbolic,
+    verify.UNIQUE_NAMES: misnamed,
+    verify.FUNCTIONAL: updating,
+    verify.ONE_ALIAS: aliased_twice,
+    verify.NO_STRIDED_VIEWS: strided,
+    verify.NO_FLOAT8_BOUNDARY: float8_input,
+}
+
+
+@pytest.mark.parametrize("invariant", BREAKS, ids=lambda invariant: invariant.rule)
+def test_each_invariant_catches_its_violation(checked, invariant):
     module, context = shaped(checked)
-    verify(module, context)
-    break_graph(module, context)
-    with pytest.raises(GraphError, match=INVARIANTS[number].rule):
-        verify(module, context)
+    verify.verify(module, context, [invariant])
+    BREAKS[invariant](module, context)
+    with pytest.raises(GraphError, match=invariant.rule):
+        verify.verify(module, context, [invariant])
 
 
-def test_every_invariant_has_a_violation():
-    assert len(BREAKS) == len(INVARIANTS)
+def test_every_invariant_is_promised_once_and_has_a_violation():
+    promised = [*verify.ALWAYS, *(invariant for entry in PASSES for invariant in entry.promises)]
+    assert set(promised) == set(BREAKS)
+    assert len(promised) == len(BREAKS)
+
+
+def test_a_broken_promise_is_found_right_after_its_pass(checked, monkeypatch):
+    def forgetful(module, context):
+        return 0
+
+    monkeypatch.setattr(pipeline, "PASSES", (Pass(forgetful, promises=(verify.FUNCTIONAL,)), Pass(untouched)))
+    case = checked(Step(), INPUTS)
+    with pytest.raises(GraphError, match="operators are functional"):
+        run_passes(case.module, case.context)
+
+
+def untouched(module, context):
+    raise AssertionError("ran after a broken promise")
 
 
 def test_float8_may_cross_the_host_boundary(checked):
     module, context = shaped(checked)
     assert context.target == "host"
     output_node(module).args[0][0].meta["val"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
-    verify(module, context)
+    verify.verify(module, context, verify.ALWAYS)
