@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 
 from ..errors import CaptureError
 from ..passes.context import placeholders
+from ..passes.float8 import FORMATS
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
@@ -161,6 +162,12 @@ def _check_results(model: nn.Module, graph: CapturedGraph, size: int) -> None:
         raise CaptureError(
             f"{type(model).__name__} returns tensors of shapes {shapes} for a batch of {size}: every result of a "
             f"decode step has a row for each request, [{size}, ...]"
+        )
+    float8 = [position for position, node in enumerate(output.args[0]) if node.meta["val"].dtype in FORMATS]
+    if float8:
+        raise CaptureError(
+            f"{type(model).__name__} returns float8 values (results {float8}): programs return them as bytes, so "
+            "return result.view(torch.uint8), or a wider type"
         )
 
 

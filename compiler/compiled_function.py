@@ -25,7 +25,7 @@ class CompiledFunction:
     Args:
         artifact: the program.
         carriers: input index -> dtype that the program takes the tensor's bits as.
-        layouts: a tensor with the shape and strides of each result; None for a result that is None.
+        layouts: a tensor with the dtype, shape and strides of each result; None for a result that is None.
     """
 
     def __init__(self, artifact: Artifact, carriers: Mapping[int, torch.dtype], layouts: Sequence[Tensor | None]):
@@ -33,6 +33,7 @@ class CompiledFunction:
         self._artifact = artifact
         self._carriers = dict(carriers)
         self._strides = [_special_strides(layout) for layout in layouts if layout is not None]
+        self._dtypes = [layout.dtype for layout in layouts if layout is not None]
         self._present = [layout is not None for layout in layouts]
         self._updated = set(artifact.aliases.values())
         self._loaded = threading.local()
@@ -47,7 +48,9 @@ class CompiledFunction:
             device.buffer(tensor.detach().view(self._carriers.get(index, tensor.dtype)), index in self._updated)
             for index, tensor in enumerate(shared)
         ]
-        outputs = [device.to_torch(buffer) for buffer in execute(buffers)]
+        outputs = [
+            device.to_torch(buffer).view(dtype) for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
+        ]
         for index in self._updated:
             if shared[index] is not tensors[index]:
                 tensors[index].copy_(shared[index])

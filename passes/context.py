@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 STAGE = "stage"
 """Key of a node's metadata: number of the stage of the step that it belongs to."""
@@ -24,6 +25,7 @@ class PassContext:
         aliases: output index -> input index of every input that the step updates.
         carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
             bits, a narrower one the same values.
+        result_dtypes: output index -> dtype of the values whose bits the program returns in another type.
         stage_names: names of the stages by number, in the order of the program.
     """
 
@@ -32,6 +34,7 @@ class PassContext:
     holds_bfloat16: Callable[[int], bool] = lambda position: False
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
+    result_dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     stage_names: list[str] = field(default_factory=list)
 
 
@@ -63,12 +66,18 @@ def clone_before(anchor: fx.Node, value: fx.Node) -> fx.Node:
     return clone
 
 
+def fake_mode_of(node: fx.Node) -> FakeTensorMode:
+    """The mode that the node's recorded value was made in."""
+    value = node.meta["val"]
+    return (value[0] if isinstance(value, (tuple, list)) else value).fake_mode
+
+
 def emit_before(anchor: fx.Node, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
     """Insert a call in front of ``anchor`` with its source location, and compute the result's type."""
     node = anchor.graph.create_node("call_function", target, args, kwargs)  # pyright: ignore[reportArgumentType]
     anchor.prepend(node)
     node.meta.update(anchor.meta)
     fakes, keywords = fx.map_arg((args, kwargs), lambda source: source.meta["val"])  # pyright: ignore
-    with anchor.meta["val"].fake_mode:
+    with fake_mode_of(anchor):
         node.meta["val"] = target(*fakes, **keywords)
     return node

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import fx
 
 from .alias_input_mutations import alias_input_mutations
+from .carry_float8_as_uint8 import carry_float8_as_uint8
 from .carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
 from .context import PassContext
 from .drop_assertions import drop_assertions
@@ -18,13 +19,14 @@ from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
 from .store_single_rows_twice import store_single_rows_twice
-from .verify import ALWAYS, FUNCTIONAL, NO_STRIDED_VIEWS, ONE_ALIAS, verify
+from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_STRIDED_VIEWS, ONE_ALIAS, verify
 
 PASSES = (
     Pass(mark_stages, required=True),
     Pass(drop_assertions, required=True),
     Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
     Pass(alias_input_mutations, required=True, promises=(FUNCTIONAL, ONE_ALIAS)),
+    Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY,)),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),
     Pass(store_single_rows_twice),

@@ -45,6 +45,8 @@ class Checked:
         carriers = [self.context.carriers.get(i, tensor.dtype) for i, tensor in enumerate(tensors)]
         views = [carried(tensor, carrier) for tensor, carrier in zip(tensors, carriers, strict=True)]
         outputs = list(fx.Interpreter(self.module).run(*views))
+        for position, dtype in self.context.result_dtypes.items():
+            outputs[position] = outputs[position].view(dtype)
         for position, source in self.context.aliases.items():
             views[source].copy_(outputs[position])
         for result, expected in zip(outputs, self.results, strict=False):
@@ -54,18 +56,18 @@ class Checked:
             assert equal_bits(tensor, expected)
 
 
-@pytest.fixture
-def checked() -> Callable[..., Checked]:
+def make_checked(function: Callable[..., Any], example_inputs: Sequence[torch.Tensor], **facts: Any) -> Checked:
     """Capture a function or module, run the graph in eager and keep what it gave."""
+    captured = capture(function, example_inputs)
+    names = inspect.signature(getattr(function, "forward", function)).parameters
+    given = dict(zip(names, example_inputs, strict=True))
+    owners = [given[one.qualified_name] if one.tensor is None else one.tensor for one in captured.inputs]
+    tensors = [tensor.detach().clone() for tensor in owners]
+    states = [tensor.clone() for tensor in tensors]
+    results = [one.clone() for one in fx.Interpreter(copy.deepcopy(captured.module)).run(*states)]
+    return Checked(captured.module, PassContext(**facts), tensors, results, states)
 
-    def make(function: Callable[..., Any], example_inputs: Sequence[torch.Tensor], **facts: Any) -> Checked:
-        captured = capture(function, example_inputs)
-        names = inspect.signature(getattr(function, "forward", function)).parameters
-        given = dict(zip(names, example_inputs, strict=True))
-        owners = [given[one.qualified_name] if one.tensor is None else one.tensor for one in captured.inputs]
-        tensors = [tensor.detach().clone() for tensor in owners]
-        states = [tensor.clone() for tensor in tensors]
-        results = [one.clone() for one in fx.Interpreter(copy.deepcopy(captured.module)).run(*states)]
-        return Checked(captured.module, PassContext(**facts), tensors, results, states)
 
-    return make
+@pytest.fixture(scope="session")
+def checked() -> Callable[..., Checked]:
+    return make_checked
