@@ -212,15 +212,24 @@ def bench(
         str | None,
         typer.Option(metavar="FACTORS", help="Instead, time one step with KV pools larger by these factors."),
     ] = None,
+    roots: Annotated[
+        str | None,
+        typer.Option(metavar="MIB", help="Instead, time stores into layer views of cache roots of these MiB."),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
     with clean_errors():
         from .benchmarks.decode_step import time_decode_steps
         from .benchmarks.pool_size import time_pool_sizes
-        from .benchmarks.tables import pool_table, step_table
+        from .benchmarks.tables import pool_table, root_table, step_table
+        from .benchmarks.view_stores import time_root_sizes
 
-        if pools is None:
+        kind = "roots" if roots else "pools" if pools else "steps"
+        if roots is not None:
+            results = time_root_sizes(parse_sizes(roots), rounds, print_now)
+            table = root_table(results)
+        elif pools is None:
             sizes = parse_sizes(batch_sizes)
             results = time_decode_steps(directory, sizes, rounds, inductor, print_now)
             table = step_table(results)
@@ -228,4 +237,4 @@ def bench(
             results = time_pool_sizes(directory, parse_sizes(pools), rounds, print_now)
             table = pool_table(results)
         print_table(*table)
-        write_report(json, {"pools" if pools else "steps": [asdict(one) for one in results]})
+        write_report(json, {kind: [asdict(one) for one in results]})

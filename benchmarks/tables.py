@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .decode_step import StepTimes
 from .pool_size import PoolTime
+from .view_stores import RootTime
 
 Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
@@ -40,6 +41,14 @@ def pool_table(pools: Sequence[PoolTime]) -> Table:
         (pool.factor, pool.pool_bytes, _number(pool.ms_per_step, ".1f"), _number(pool.ratio, ".2f")) for pool in pools
     ]
     return "One compiled step with larger KV pools", ("factor", "pool bytes", "ms", "ratio to the first"), rows
+
+
+def root_table(roots: Sequence[RootTime]) -> Table:
+    """One row a root size."""
+    rows: list[tuple[object, ...]] = [
+        (root.root_bytes, _number(root.ms_per_step, ".2f"), _number(root.ratio, ".2f")) for root in roots
+    ]
+    return "Stores into four layer views of one root", ("root bytes", "ms", "ratio to the first"), rows
 
 
 def _number(value: float | None, form: str) -> str:

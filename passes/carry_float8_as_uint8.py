@@ -172,10 +172,10 @@ def _bridge(node: fx.Node, coded: dict[fx.Node, _Coded], target: torch.dtype | N
 
 def _format_of(node: fx.Node) -> torch.dtype | None:
     """The float8 format of a value, or of the parts of a tuple."""
-    value: Any = node.meta.get("val")
-    if isinstance(value, (tuple, list)) and value:
-        value = value[0]
-    return value.dtype if isinstance(value, torch.Tensor) and value.dtype in FORMATS else None
+    value = node.meta.get("val")
+    first: Any = value[0] if isinstance(value, (tuple, list)) and value else value
+    dtype = getattr(first, "dtype", None)
+    return dtype if dtype in FORMATS else None
 
 
 def _as_bytes(node: fx.Node) -> torch.Tensor:

@@ -19,6 +19,7 @@ _STORES = {aten.index_put.default: 2, aten.index_copy.default: 3}
 _LAYOUTS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default}
 _LAYOUTS |= {aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
 _LOADS = {aten.index.Tensor, aten.index_select.default, aten.gather.default, aten.select.int, aten.clone.default}
+_LOADS |= {aten.slice.Tensor}
 
 
 def carry_mutated_bfloat16_as_int16(module: fx.GraphModule, context: PassContext) -> int:

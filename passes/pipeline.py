@@ -18,14 +18,16 @@ from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
 from .remove_dead_code import remove_dead_code
+from .reslice_kv_views import reslice_kv_views
 from .store_single_rows_twice import store_single_rows_twice
 from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_STRIDED_VIEWS, ONE_ALIAS, verify
 
 PASSES = (
     Pass(mark_stages, required=True),
     Pass(drop_assertions, required=True),
-    Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
     Pass(alias_input_mutations, required=True, promises=(FUNCTIONAL, ONE_ALIAS)),
+    Pass(reslice_kv_views),
+    Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
     Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY,)),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),

@@ -34,6 +34,11 @@ def blocks(root, x, rows):
     return root.view(4, 2, 4)[rows].float().sum(1)
 
 
+def reads_a_slice(root, x, rows):
+    root.index_put_((rows,), x)
+    return root[2:6].float().sum(0)
+
+
 def returns_all(root, x, rows):
     root.index_put_((rows,), x)
     return root
@@ -58,7 +63,7 @@ def stores_into_itself(root, x, rows):
 INPUTS = [torch.randn(2, 4).to(torch.bfloat16), torch.tensor([1, 4])]
 
 
-@pytest.mark.parametrize("step", [store_and_gather, two_stores, blocks, returns_all])
+@pytest.mark.parametrize("step", [store_and_gather, two_stores, blocks, reads_a_slice, returns_all])
 def test_a_cache_of_rows_is_carried_as_int16(checked, step):
     rows = torch.tensor([0, 3]) if step is blocks else INPUTS[1]
     case = checked(Cache(step), [INPUTS[0], rows])
