@@ -10,6 +10,7 @@ from torch import fx
 from .alias_input_mutations import alias_input_mutations
 from .carry_float8_as_uint8 import carry_float8_as_uint8
 from .carry_mutated_bfloat16_as_int16 import carry_mutated_bfloat16_as_int16
+from .choose_by_mask import choose_by_mask
 from .context import PassContext
 from .drop_assertions import drop_assertions
 from .index_as_strided import index_as_strided
@@ -17,10 +18,11 @@ from .mark_stages import mark_stages
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
 from .observer import Pass, PassRecord, run_observed
+from .order_cache_reads import order_cache_reads
 from .remove_dead_code import remove_dead_code
 from .reslice_kv_views import reslice_kv_views
 from .store_single_rows_twice import store_single_rows_twice
-from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_STRIDED_VIEWS, ONE_ALIAS, verify
+from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_LATE_READS, NO_STRIDED_VIEWS, ONE_ALIAS, verify
 
 PASSES = (
     Pass(mark_stages, required=True),
@@ -29,10 +31,12 @@ PASSES = (
     Pass(reslice_kv_views),
     Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
     Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY,)),
+    Pass(choose_by_mask),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),
     Pass(store_single_rows_twice),
     Pass(carry_mutated_bfloat16_as_int16),
+    Pass(order_cache_reads, promises=(NO_LATE_READS,)),
     Pass(remove_dead_code),
 )
 

@@ -11,6 +11,7 @@ from torch import fx
 
 from ..errors import GraphError
 from .context import PassContext, output_node, placeholders, results
+from .order_cache_reads import late_reads
 
 _FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu}
 
@@ -90,6 +91,14 @@ def _no_float8_boundary(module: fx.GraphModule, context: PassContext) -> Iterato
             yield f"{node.name} is float8; carry it as uint8"
 
 
+def _no_late_reads(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    for read, store in late_reads(module, context) if context.target != "host" else ():
+        yield (
+            f"{read.name} reads an old value behind {store.name}, which writes over it and which it depends on: "
+            "read it before the update, or read the new value"
+        )
+
+
 KNOWN_TYPES = Invariant("every value has a known type", _described_values)
 STATIC_SHAPES = Invariant("shapes are static", _static_shapes)
 UNIQUE_NAMES = Invariant("names are unique and defined before use", _unique_names_in_order)
@@ -97,5 +106,6 @@ FUNCTIONAL = Invariant("operators are functional", _functional)
 ONE_ALIAS = Invariant("each updated input has one aliased output of its own type", _one_alias_per_update)
 NO_STRIDED_VIEWS = Invariant("no view by strides", _no_strided_views)
 NO_FLOAT8_BOUNDARY = Invariant("float8 does not cross the boundary", _no_float8_boundary)
+NO_LATE_READS = Invariant("no read of a cache behind its update", _no_late_reads)
 
 ALWAYS = (KNOWN_TYPES, STATIC_SHAPES, UNIQUE_NAMES)

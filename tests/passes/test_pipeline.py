@@ -4,7 +4,7 @@ import pytest
 import torch
 from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes import pipeline, verify
-from deepinfer_neuron.passes.context import PassContext, placeholders
+from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
 from deepinfer_neuron.passes.observer import Pass
 from deepinfer_neuron.passes.pipeline import PASSES, passes_digest, run_passes
 from torch import fx
@@ -110,6 +110,16 @@ def strided(module, context):
     view.meta.update(node.args[0].meta)
 
 
+def sum_late(module, context):
+    context.target = "trn2"
+    ((position, source),) = context.aliases.items()
+    output = output_node(module)
+    read = module.graph.create_node("call_function", aten.sum.default, (placeholders(module)[source],))
+    output.prepend(read)
+    last = output.args[0][position]
+    read.meta.update(last.meta)
+
+
 BREAKS = {
     verify.KNOWN_TYPES: untyped,
     verify.STATIC_SHAPES: symbolic,
@@ -118,6 +128,7 @@ BREAKS = {
     verify.ONE_ALIAS: aliased_twice,
     verify.NO_STRIDED_VIEWS: strided,
     verify.NO_FLOAT8_BOUNDARY: float8_input,
+    verify.NO_LATE_READS: sum_late,
 }
 
 
