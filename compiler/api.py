@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 from ..errors import CaptureError
 from ..passes.context import placeholders
 from ..passes.float8 import FORMATS
+from ..passes.weight_layout import WeightLayout
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
@@ -80,7 +81,7 @@ def compile_decode(
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
-            passed = pass_graph(step.graph.module, chosen, step.input_keys(), step.holds_bfloat16)
+            passed = pass_graph(step.graph.module, chosen, step.input_keys(), step.holds_bfloat16, step.is_weight)
             pending.append(_cut_step(step, passed, programs, graph_mode))
             report(f"batch {size}: captured, {passed.nodes} nodes in {len(pending[-1].cut.regions)} regions")
         known: set[str] = set()
@@ -102,6 +103,9 @@ class _CapturedStep:
     def holds_bfloat16(self, position: int) -> bool:
         tensor = self.graph.inputs[position].tensor
         return tensor is not None and holds_exactly(tensor, torch.bfloat16)
+
+    def is_weight(self, position: int) -> bool:
+        return self.graph.inputs[position].role in {"param", "buffer"}
 
     def input_keys(self) -> list[object]:
         return [_memory_key(one) for one in self.graph.inputs]
@@ -215,11 +219,11 @@ def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
 
 
 def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan:
-    inputs, carriers = pending.step.graph.inputs, pending.passed.context.carriers
+    inputs, context = pending.step.graph.inputs, pending.passed.context
 
     def bind(place: Place, node: fx.Node) -> InputBinding:
         if isinstance(place, int):
-            return _bind(inputs[place], carriers.get(place))
+            return _bind(inputs[place], context.carriers.get(place), context.layouts.get(place))
         value = node.meta["val"]
         return InputBinding("value", place, value.dtype, tuple(value.shape), value.dtype)
 
@@ -232,9 +236,9 @@ def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan
     )
 
 
-def _bind(one: GraphInput, carrier: torch.dtype | None) -> InputBinding:
+def _bind(one: GraphInput, carrier: torch.dtype | None, layout: WeightLayout | None) -> InputBinding:
     kind = "slot" if one.role == "slot" else "kv" if one.role == "kv" else "weight"
-    return InputBinding(kind, one.qualified_name, one.dtype, one.shape, carrier or one.dtype)
+    return InputBinding(kind, one.qualified_name, one.dtype, one.shape, carrier or one.dtype, layout)
 
 
 def _memory_key(one: GraphInput) -> object:

@@ -75,17 +75,19 @@ def pass_graph(
     target: Target,
     input_keys: Sequence[Hashable] = (),
     holds_bfloat16: Callable[[int], bool] = lambda position: False,
+    is_weight: Callable[[int], bool] = lambda position: False,
 ) -> PassedGraph:
     """Run the passes on ``module`` in place.
 
     Args:
         input_keys: one key per placeholder, equal for the same memory seen the same way; empty if unknown.
         holds_bfloat16: whether every value of a float32 input, asked by index, is a bfloat16 value.
+        is_weight: whether an input, asked by index, can be arranged anew when it is loaded.
 
     Raises:
         GraphError: the graph breaks an invariant of the lowering.
     """
-    context = PassContext(target=target.name, input_keys=input_keys, holds_bfloat16=holds_bfloat16)
+    context = PassContext(target=target.name, input_keys=input_keys, holds_bfloat16=holds_bfloat16, is_weight=is_weight)
     start = time.perf_counter()
     records = run_passes(module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory)
     return PassedGraph(

@@ -10,21 +10,25 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from .weight_layout import WeightLayout
+
 STAGE = "stage"
 """Key of a node's metadata: number of the stage of the step that it belongs to."""
 
 
 @dataclass
 class PassContext:
-    """Facts given to the passes (first three) and results they leave behind (the rest).
+    """Facts given to the passes (first four) and results they leave behind (the rest).
 
     Attributes:
         target: name of the target the graph is shaped for.
         input_keys: one key per placeholder; equal keys mean the same memory seen the same way. Empty: unknown.
         holds_bfloat16: whether every value of a float32 input is a bfloat16 value; asked by input index.
+        is_weight: whether an input, asked by index, is only read and can be arranged anew when it is loaded.
         aliases: output index -> input index of every input that the step updates.
         carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
             bits, a narrower one the same values.
+        layouts: input index -> how the elements of a weight are arranged for the program.
         result_dtypes: output index -> dtype of the values whose bits the program returns in another type.
         stage_names: names of the stages by number, in the order of the program.
     """
@@ -32,8 +36,10 @@ class PassContext:
     target: str = "host"
     input_keys: Sequence[Hashable] = ()
     holds_bfloat16: Callable[[int], bool] = lambda position: False
+    is_weight: Callable[[int], bool] = lambda position: False
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
+    layouts: dict[int, WeightLayout] = field(default_factory=dict)
     result_dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     stage_names: list[str] = field(default_factory=list)
 

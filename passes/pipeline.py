@@ -21,6 +21,7 @@ from .observer import Pass, PassRecord, run_observed
 from .order_cache_reads import order_cache_reads
 from .remove_dead_code import remove_dead_code
 from .reslice_kv_views import reslice_kv_views
+from .row_major_scales import row_major_scales
 from .store_single_rows_twice import store_single_rows_twice
 from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_LATE_READS, NO_STRIDED_VIEWS, ONE_ALIAS, verify
 
@@ -29,6 +30,7 @@ PASSES = (
     Pass(drop_assertions, required=True),
     Pass(alias_input_mutations, required=True, promises=(FUNCTIONAL, ONE_ALIAS)),
     Pass(reslice_kv_views),
+    Pass(row_major_scales),
     Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
     Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY,)),
     Pass(choose_by_mask),

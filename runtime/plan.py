@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
 
 from ..errors import ArtifactError
+from ..passes.weight_layout import WeightLayout
 from .artifacts import Artifact
 from .slots import SlotSpec
 from .structure import Description
 
-SCHEMA = 2
+SCHEMA = 3
 
 BindingKind = Literal["weight", "kv", "slot", "value"]
 GraphMode = Literal["whole", "regions"]
@@ -36,6 +37,7 @@ class InputBinding:
         dtype: dtype of that tensor.
         shape: shape of that tensor; for a slot its leading number is the batch size.
         carrier: dtype the program takes: the same bits if it is as wide as ``dtype``, the same values if narrower.
+        layout: how a weight's elements are arranged for the program; None as they are.
     """
 
     kind: BindingKind
@@ -43,6 +45,7 @@ class InputBinding:
     dtype: torch.dtype
     shape: tuple[int, ...]
     carrier: torch.dtype
+    layout: WeightLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ def _binding_to_json(binding: InputBinding) -> dict[str, Any]:
         "dtype": _dtype_name(binding.dtype),
         "shape": list(binding.shape),
         "carrier": _dtype_name(binding.carrier),
+        "layout": None if binding.layout is None else asdict(binding.layout),
     }
 
 
@@ -190,7 +194,12 @@ def _binding_from_json(data: Mapping[str, Any]) -> InputBinding:
         dtype=getattr(torch, data["dtype"]),
         shape=tuple(data["shape"]),
         carrier=getattr(torch, data["carrier"]),
+        layout=None if data["layout"] is None else _layout_from_json(data["layout"]),
     )
+
+
+def _layout_from_json(data: Mapping[str, Any]) -> WeightLayout:
+    return WeightLayout(tuple(data["size"]), tuple(data["stride"]), data["offset"])
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

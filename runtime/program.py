@@ -13,7 +13,7 @@ from .plan import InputBinding, RegionPlan, ReplayPlan
 from .structure import builder
 
 Key = tuple[Any, ...]
-"""What a buffer is bound by: (kind, name, carrier) for weights and slots, (kind, name) for caches and values."""
+"""What a buffer is bound by: (kind, name, carrier, layout) for weights and slots, (kind, name) for others."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class BoundStep:
 def _key(binding: InputBinding) -> Key:
     if binding.kind in ("kv", "value"):
         return binding.kind, binding.name
-    return binding.kind, binding.name, binding.carrier
+    return binding.kind, binding.name, binding.carrier, binding.layout
 
 
 def _output_keys(region: RegionPlan) -> list[Key]:

@@ -97,7 +97,7 @@ class DecodeRunner:
         if live > self.maximum:
             return self._fall_back(inputs, live)
         self._tensors.check_unmoved()
-        self._tensors.refresh_narrowed()
+        self._tensors.refresh_copies()
         program = self._programs[bisect_left(self.batch_sizes, live)]
         self._slots.load(inputs, live, program.size)
         outputs = self._execute(program)
@@ -135,11 +135,10 @@ class DecodeRunner:
         return [self._device.buffer(root, donatable=True) for root in roots]
 
     def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundStep]:
-        bindings = {(one.name, one.carrier) for replay in replays for one in replay.bindings if one.kind == "weight"}
-        weights = {
-            ("weight", name, carrier): self._device.buffer(self._tensors.carried(name, carrier))
-            for name, carrier in bindings
+        bindings = {
+            (one.name, one.carrier, one.layout) for replay in replays for one in replay.bindings if one.kind == "weight"
         }
+        weights = {("weight", *binding): self._device.buffer(self._tensors.carried(*binding)) for binding in bindings}
         used = {region.artifact for replay in replays for region in replay.regions}
         executables = {digest: self._device.load(artifacts[digest]) for digest in used}
         return [self._bind_step(replay, executables, weights) for replay in replays]
@@ -148,7 +147,7 @@ class DecodeRunner:
         self, replay: ReplayPlan, executables: Mapping[str, Executable], weights: Mapping[Key, Buffer]
     ) -> BoundStep:
         slots = {
-            ("slot", spec.name, spec.dtype): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
+            ("slot", spec.name, spec.dtype, None): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
             for spec in self._slots.specs
         }
         return BoundStep(replay, executables, self._device, {**weights, **slots}, self._root_names)

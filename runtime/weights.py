@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..passes.weight_layout import WeightLayout
 from .memory import aligned_empty, is_shareable, shareable_copy
 
 _PIECE = 1 << 22
@@ -43,32 +44,36 @@ class BoundTensors:
         self._owners = [owner for owner, _ in places]
         self._keys = [key for _, key in places]
         self._addresses = self._current_addresses()
-        self._narrowed: dict[tuple[str, torch.dtype], _Narrowed] = {}
+        self._copies: dict[tuple[str, torch.dtype, WeightLayout | None], _Copy] = {}
 
-    def carried(self, name: str, carrier: torch.dtype) -> Tensor:
-        """A tensor as a program takes it: seen as another type of equal width, or copied to a narrower one.
+    def carried(self, name: str, carrier: torch.dtype, layout: WeightLayout | None = None) -> Tensor:
+        """A tensor as a program takes it.
 
-        A narrow copy follows later changes of its source through ``refresh_narrowed``.
+        Seen as another type of equal width, or copied to a narrower one or to another layout. A copy follows later
+        changes of its source through ``refresh_copies``.
         """
         tensor = self[name].detach()
-        if carrier.itemsize == tensor.dtype.itemsize:
+        if layout is None and carrier.itemsize == tensor.dtype.itemsize:
             return tensor.view(carrier)
-        if (name, carrier) not in self._narrowed:
-            self._narrowed[name, carrier] = _Narrowed(aligned_empty(tensor.shape, carrier), -1)
-            self.refresh_narrowed()
-        return self._narrowed[name, carrier].copy
+        key = name, carrier, layout
+        if key not in self._copies:
+            self._copies[key] = _Copy(aligned_empty(tensor.shape if layout is None else layout.size, carrier), -1)
+            self.refresh_copies()
+        return self._copies[key].copy
 
-    def refresh_narrowed(self) -> None:
-        """Bring narrow copies up to date; raises InputError if a new value does not fit the narrower type."""
-        for (name, carrier), entry in self._narrowed.items():
+    def refresh_copies(self) -> None:
+        """Bring copies up to date; raises InputError if a new value does not fit a narrower type."""
+        for (name, carrier, layout), entry in self._copies.items():
             source = self[name]
             if source._version != entry.version:
-                if not holds_exactly(source, carrier):
+                same_width = carrier.itemsize == source.dtype.itemsize
+                if not same_width and not holds_exactly(source, carrier):
                     raise InputError(
                         f"{name!r} holds values that {carrier} cannot, but the programs were compiled for weights "
                         "whose values it can: compile again with these weights"
                     )
-                entry.copy.copy_(source.detach())
+                values = source.detach().view(carrier) if same_width else source.detach()
+                entry.copy.copy_(values if layout is None else layout.arrange(values))
                 entry.version = source._version
 
     def __getitem__(self, name: str) -> Tensor:
@@ -92,7 +97,7 @@ class BoundTensors:
 
 
 @dataclass
-class _Narrowed:
+class _Copy:
     copy: Tensor
     version: int
 

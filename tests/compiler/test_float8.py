@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from deepinfer_neuron import compile_decode
 from deepinfer_neuron.errors import CaptureError
+from deepinfer_neuron.passes.stage_boundary import stage_boundary
+from deepinfer_neuron.runtime.plan import DecodePlan
 from deepinfer_neuron.runtime.slots import SlotSpec
 
 E4M3, POWER = torch.float8_e4m3fn, torch.float8_e8m0fnu
@@ -61,3 +65,33 @@ class ReturnsFloat8(QuantizedStep):
 def test_a_step_that_returns_float8_is_refused():
     with pytest.raises(CaptureError, match=r"view\(torch.uint8\)"):
         compile_decode(ReturnsFloat8(), [2])
+
+
+class TransposedScales(torch.nn.Module):
+    """Scales stored column-major and padded, as kernels for other devices want them."""
+
+    decode_slots = (SlotSpec("x", torch.float32, (32,)),)
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        self.register_buffer("weight", torch.randn(16, 32, generator=generator).to(E4M3))
+        self.register_buffer("scale", torch.tensor([[0.5, 4.0], [1.0, 2.0], [9.0, 9.0]]).to(POWER))
+
+    def forward(self, x):
+        (x,) = stage_boundary("input", -x)
+        scale = self.scale[:2].t().contiguous().float()
+        return x @ (self.weight.float() * scale.repeat_interleave(8, 0).repeat_interleave(16, 1)).t()
+
+
+@pytest.mark.parametrize("mode", ["whole", "regions"])
+def test_a_scale_is_arranged_once_and_follows_its_source(mode):
+    model = TransposedScales()
+    runner = compile_decode(model, [2], mode=mode)
+    x = torch.randn(2, 32, generator=torch.Generator().manual_seed(1))
+    (layout,) = {one.layout for replay in runner.plan.replays for one in replay.bindings} - {None}
+    assert layout.size == (2, 2)
+    assert DecodePlan.from_json(json.loads(json.dumps(runner.plan.to_json()))) == runner.plan
+    torch.testing.assert_close(runner(x=x), model(x))
+    model.scale.copy_(torch.full((3, 2), 8.0))
+    torch.testing.assert_close(runner(x=x), model(x))

@@ -44,6 +44,8 @@ class Checked:
         tensors = [tensor.clone() for tensor in self.tensors]
         carriers = [self.context.carriers.get(i, tensor.dtype) for i, tensor in enumerate(tensors)]
         views = [carried(tensor, carrier) for tensor, carrier in zip(tensors, carriers, strict=True)]
+        for position, layout in self.context.layouts.items():
+            views[position] = layout.arrange(views[position])
         outputs = list(fx.Interpreter(self.module).run(*views))
         for position, dtype in self.context.result_dtypes.items():
             outputs[position] = outputs[position].view(dtype)

@@ -4,6 +4,7 @@ import torch
 from deepinfer_neuron.passes.alias_input_mutations import alias_input_mutations
 from deepinfer_neuron.passes.context import placeholders
 from deepinfer_neuron.passes.merge_duplicate_inputs import merge_duplicate_inputs
+from deepinfer_neuron.passes.weight_layout import WeightLayout
 
 
 class Tied(torch.nn.Module):
@@ -40,6 +41,15 @@ def test_an_updated_input_is_never_merged(checked):
     case.context.input_keys = ["weight" if tensor.shape == (4, 4) else "state" for tensor in case.tensors]
     merge_duplicate_inputs(case.module, case.context)
     case.assert_same_bits()
+
+
+def test_inputs_that_are_arranged_differently_are_not_merged(checked):
+    case = checked(Tied(), [torch.randn(2, 4)])
+    alias_input_mutations(case.module, case.context)
+    weights = [position for position, tensor in enumerate(case.tensors) if tensor.shape == (4, 4)]
+    case.context.input_keys = ["weight" if i in weights else i for i in range(len(case.tensors))]
+    case.context.layouts[weights[0]] = WeightLayout((4, 4), (1, 4), 0)
+    assert merge_duplicate_inputs(case.module, case.context) == 0
 
 
 def test_without_keys_nothing_is_merged(checked):
