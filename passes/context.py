@@ -29,6 +29,7 @@ class PassContext:
         carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
             bits, a narrower one the same values.
         layouts: input index -> how the elements of a weight are arranged for the program.
+        unused_inputs: indices of inputs that nothing reads, which compilers may drop from a program.
         result_dtypes: output index -> dtype of the values whose bits the program returns in another type.
         stage_names: names of the stages by number, in the order of the program.
     """
@@ -40,6 +41,7 @@ class PassContext:
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
     layouts: dict[int, WeightLayout] = field(default_factory=dict)
+    unused_inputs: list[int] = field(default_factory=list)
     result_dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     stage_names: list[str] = field(default_factory=list)
 

@@ -1,14 +1,18 @@
-"""Remove nodes whose value nobody uses; inputs keep their places."""
+"""Remove nodes whose value nobody uses.
+
+Inputs keep their places; compilers may drop the unused ones from a program, so their indices are recorded.
+"""
 
 from __future__ import annotations
 
 from torch import fx
 
-from .context import PassContext
+from .context import PassContext, placeholders
 
 
 def remove_dead_code(module: fx.GraphModule, context: PassContext) -> int:
-    """Erase unused nodes; returns how many went."""
+    """Erase unused nodes and leave ``context.unused_inputs``; returns how many nodes went."""
     before = len(module.graph.nodes)
     module.graph.eliminate_dead_code()
+    context.unused_inputs = [position for position, node in enumerate(placeholders(module)) if not node.users]
     return before - len(module.graph.nodes)
