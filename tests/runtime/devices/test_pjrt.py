@@ -57,7 +57,9 @@ def test_aligned_empty(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert tensor.is_contiguous()
 
 
-@pytest.mark.parametrize("tensor", [unaligned(4, 4), aligned_empty((4, 4), torch.float32).t()[:, 1:]], ids=str)
+@pytest.mark.parametrize(
+    "tensor", [unaligned(4, 4), aligned_empty((4, 4), torch.float32).t()[:, 1:]], ids=["unaligned", "strided"]
+)
 def test_memory_that_would_be_copied_is_refused(host: Host, tensor: torch.Tensor) -> None:
     with pytest.raises(DeviceError, match="contiguous, on the CPU and aligned"):
         host.device.buffer(tensor)
