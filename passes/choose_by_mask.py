@@ -1,7 +1,7 @@
 """Write assignments through a boolean mask as a choice between two values.
 
 An indexed store with a mask has as many rows as the mask has true elements, which no static program has; Trainium
-compilers made wrong values of it (aws-neuron-sdk issue 1381). Where one value is stored for all of them it is
+compilers made wrong values of it (aws-neuron-sdk#1381). Where one value is stored for all of them it is
 ``torch.where``. A value for each true element stays, and the lowering refuses it.
 """
 
