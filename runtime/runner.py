@@ -113,7 +113,8 @@ class DecodeRunner:
     def _execute(self, program: BoundStep) -> list[Buffer]:
         try:
             return program.execute(self._roots)
-        except Exception:
+        except BaseException:
+            # A failed or interrupted step may have consumed root buffers whose memory is still the model's.
             self._roots = self._bind_roots()
             raise
 
