@@ -8,7 +8,7 @@ from pathlib import Path
 from .model.accuracy.golden import Golden, load_golden, write_golden
 from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.checkpoint.tiny import make_checkpoint
-from .model.engram import EngramLookup
+from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
 from .model.numerics import Numerics
 from .model.requests import RequestPool

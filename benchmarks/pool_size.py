@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..compiler.api import compile_decode
 from ..model.checkpoint.loader import Checkpoint
-from ..model.engram import EngramLookup
+from ..model.engram_lookup import EngramLookup
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics
 from ..model.requests import RequestPool

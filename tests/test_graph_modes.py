@@ -13,7 +13,7 @@ from deepinfer_neuron.compiler.regions import CutGraph, cut_graph
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.config import ModelConfig
 from deepinfer_neuron.model.decode import DecodeModel
-from deepinfer_neuron.model.engram import EngramLookup
+from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool

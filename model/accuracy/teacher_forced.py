@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..requests import Request, RequestPool, StepFunction
+from ..request_table import Request, StepFunction
+from ..requests import RequestPool
 from .golden import GoldenPrompt
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from deepinfer_neuron.model.accuracy.probe import compare_operations
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
-from deepinfer_neuron.model.engram import EngramLookup
+from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.reference.model import ReferenceModel
