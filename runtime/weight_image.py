@@ -49,7 +49,7 @@ def write_image(write: Callable[[bytes | memoryview], Any], tensors: Mapping[str
     ordered = dict(sorted(tensors.items(), key=lambda item: (item[1].nbytes % ALIGNMENT != 0, item[0])))
     write(_header(ordered))
     for tensor in ordered.values():
-        content = memoryview(tensor.detach().reshape(-1).view(torch.uint8).numpy())
+        content = tensor.detach().reshape(-1).view(torch.uint8).numpy().data
         for start in range(0, len(content), _PIECE_BYTES):
             write(content[start : start + _PIECE_BYTES])
 
