@@ -1,0 +1,213 @@
+"""The artifact store: what was made once is found by every later process, or made again, but never wrong.
+
+Whoever can write to a store can run code in the processes that read it, since programs are machine code: checksums
+guard against damage, not against people. Give a shared store to others read-only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ...errors import ArtifactError, CompileError
+from .archive import export_entries, import_entries
+from .directory import StoreDirectory
+from .entry import Entry
+from .eviction import Limits, Usage, evict, remove_entry, sweep
+from .explain import differences, nearest
+from .failures import Failure, current_failure, failures, forget_failure, record_failure
+from .key import ArtifactKey, text_file
+from .lock import Patience, key_lock
+from .manifest import Manifest
+from .publish import Source
+from .unstored import unstored_entry
+
+Outcome = Literal["hit", "shared hit", "waited", "made"]
+
+logger = logging.getLogger("deepinfer_neuron.store")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a maker returns: files by name, and JSON values for whoever reads the entry."""
+
+    files: Mapping[str, Source]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ArtifactStore:
+    """A local store, and shared ones that are asked when it has no entry. A hit in a shared one is copied.
+
+    Looking up and putting never raise for what disks and other processes do: damage is a miss, and what cannot be
+    stored is returned all the same. Safe for any number of threads and processes.
+
+    Args:
+        local: directory of the store; made when something is put.
+        shared: directories of other stores, only read.
+        limits: how large the local store may grow.
+        patience: how long to wait for another process that makes the same.
+        failure_lifetime_s: seconds for which a refused compilation is not tried again.
+    """
+
+    def __init__(
+        self,
+        local: Path,
+        shared: Sequence[Path] = (),
+        limits: Limits | None = None,
+        patience: Patience | None = None,
+        failure_lifetime_s: float = 24 * 3600.0,
+    ):
+        self.local = StoreDirectory(local)
+        self._shared = [StoreDirectory(path) for path in shared]
+        self._limits = limits or Limits()
+        self._patience = patience or Patience()
+        self._failure_lifetime_s = failure_lifetime_s
+        self._has_warned = False
+
+    def get(self, key: ArtifactKey) -> Entry | None:
+        """The verified entry of a key, or None."""
+        entry, _ = self._find(key.digest)
+        return entry
+
+    def require(self, key: ArtifactKey) -> Entry:
+        """The verified entry of a key; raises ArtifactError that explains the miss."""
+        entry = self.get(key)
+        if entry is None:
+            raise ArtifactError(f"no stored {key.kind} has this key: {'; '.join(self.explain(key))}")
+        return entry
+
+    def put(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any] | None = None) -> Entry:
+        """Store an entry; the one that is there already if another process was first.
+
+        Raises:
+            ArtifactError: a file has an unsafe name, or the key or the metadata is no JSON.
+        """
+        stored = None
+        try:
+            stored = self.local.write(key, files, metadata or {})
+            self.evict()
+        except OSError as error:
+            self._warn(error)
+        return stored or unstored_entry(key, files, metadata or {})
+
+    def get_or_make(self, key: ArtifactKey, make: Callable[[], Made]) -> tuple[Entry, Outcome]:
+        """The entry of a key, made by ``make`` unless it is there. Of several processes that miss, one makes it.
+
+        Raises:
+            CompileError: from ``make``, or remembered from an earlier try that has not expired. Any other exception
+                of ``make`` is passed on and not remembered.
+        """
+        entry, outcome = self._find(key.digest)
+        if entry is not None:
+            return entry, outcome
+        layout, purpose = self.local.layout, f"{key.kind} {key.digest[:12]}"
+        with key_lock(layout.lock(key.digest), layout.new_stage(), self._patience, purpose):
+            # Whoever had the lock before may have made it between the first look and the lock.
+            entry = self.local.load(key.digest)
+            if entry is not None:
+                return entry, "waited"
+            self._refuse_known_failure(key)
+            return self._make(key, make), "made"
+
+    def entries(self, kind: str | None = None) -> list[tuple[Manifest, Usage]]:
+        """Manifest and use of all local entries of a kind, the one used last first; files are not verified."""
+        found = [one for one in self.local.manifests() if kind in (None, one[0].kind)]
+        return sorted(found, key=lambda one: one[1].last_used, reverse=True)
+
+    def failures(self) -> list[Failure]:
+        """Refused compilations that are not tried again yet."""
+        return failures(self.local.layout)
+
+    def verify(self) -> list[str]:
+        """Check every file of every local entry; puts damaged entries aside and returns their digests."""
+        return [digest for digest in self.local.layout.digests() if self.local.load(digest) is None]
+
+    def clear(self, kind: str | None = None, unused_for_s: float = 0.0) -> list[str]:
+        """Remove entries of a kind that were last used so long ago; returns their digests."""
+        latest = time.time() - unused_for_s
+        chosen = [used.digest for _, used in self.entries(kind) if unused_for_s <= 0 or used.last_used <= latest]
+        sweep(self.local.layout, self._limits)
+        return [digest for digest in chosen if remove_entry(self.local.layout, digest)]
+
+    def clear_failures(self) -> list[str]:
+        """Have all refused compilations tried again; returns their digests."""
+        forgotten = [failure.digest for failure in self.failures()]
+        for digest in forgotten:
+            forget_failure(self.local.layout, digest)
+        return forgotten
+
+    def evict(self) -> list[str]:
+        """Remove what is above the limits and what killed processes left behind; returns the entries' digests."""
+        sweep(self.local.layout, self._limits)
+        return evict(self.local.layout, self._limits)
+
+    def export(self, archive: Path, kind: str | None = None) -> list[str]:
+        """Write the local entries of a kind to a new tar file; see ``archive.export_entries``."""
+        return export_entries(self.local, [used.digest for _, used in self.entries(kind)], archive)
+
+    def import_(self, archive: Path) -> list[str]:
+        """Take the entries of a tar file into the local store; see ``archive.import_entries``."""
+        return import_entries(self.local, archive)
+
+    def explain(self, key: ArtifactKey) -> list[str]:
+        """Sentences on why a key has no entry: the parts in which it differs from the nearest one."""
+        closest = nearest(key, [manifest for manifest, _ in self.entries(key.kind)])
+        if closest is None:
+            return [f"the store in {self.local.root} has no entry of kind {key.kind}"]
+        found = differences(key, closest, self.key_text)
+        if not found:
+            return [f"entry {closest.digest} has this key"]
+        return [f"the nearest entry is {closest.digest[:12]}", *found]
+
+    def key_text(self, manifest: Manifest, name: str) -> str | None:
+        """A text of an entry's key, as it is on disk; None if it cannot be read."""
+        try:
+            return (self.local.layout.entry(manifest.digest) / text_file(name)).read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _find(self, digest: str) -> tuple[Entry | None, Outcome]:
+        entry = self.local.load(digest)
+        if entry is not None:
+            return entry, "hit"
+        for shared in self._shared:
+            entry = shared.load(digest)
+            if entry is not None:
+                return self._copy(entry), "shared hit"
+        return None, "made"
+
+    def _copy(self, entry: Entry) -> Entry:
+        try:
+            return self.local.copy(entry) or entry
+        except OSError as error:
+            self._warn(error)
+            return entry
+
+    def _make(self, key: ArtifactKey, make: Callable[[], Made]) -> Entry:
+        try:
+            made = make()
+        except CompileError as error:
+            try:
+                record_failure(self.local.layout, key, error, self._failure_lifetime_s)
+            except OSError as refusal:
+                self._warn(refusal)
+            raise
+        return self.put(key, made.files, made.metadata)
+
+    def _refuse_known_failure(self, key: ArtifactKey) -> None:
+        failure = current_failure(self.local.layout, key.digest)
+        if failure is not None:
+            hours = (failure.expires - time.time()) / 3600
+            raise CompileError(
+                f"{failure.log}\n({failure.where} saw this before; it is tried again in {hours:.1f} h, or after "
+                "`deepinfer-neuron cache clear --failures`)"
+            )
+
+    def _warn(self, error: OSError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("%s: nothing can be stored, so the next process makes it again: %s", self.local.root, error)
