@@ -31,6 +31,8 @@ class Settings:
             for each kind of stage.
         num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
             many as all requests could fill.
+        compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
+        compile_cache_url: ``NEURON_COMPILE_CACHE_URL``; where the vendor's tools keep compiled modules, as written.
     """
 
     dump_directory: Path | None = None
@@ -39,6 +41,8 @@ class Settings:
     device: str = "cpu"
     num_kv_blocks: int | None = None
     graph_mode: str = "whole"
+    compiler_flags: str = ""
+    compile_cache_url: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -51,6 +55,8 @@ class Settings:
             device=_device(environment),
             num_kv_blocks=_number(environment, "DEEPINFER_NEURON_NUM_KV_BLOCKS", minimum=1),
             graph_mode=_graph_mode(environment),
+            compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
+            compile_cache_url=environment.get("NEURON_COMPILE_CACHE_URL", ""),
         )
 
 

@@ -23,9 +23,11 @@ def test_every_variable_is_read():
             "DEEPINFER_NEURON_DEVICE": "cpu",
             "DEEPINFER_NEURON_NUM_KV_BLOCKS": "64",
             "DEEPINFER_NEURON_GRAPH_MODE": "regions",
+            "NEURON_CC_FLAGS": "--cache_dir=cache",
+            "NEURON_COMPILE_CACHE_URL": "s3://bucket",
         }
     )
-    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64, "regions")
+    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64, "regions", "--cache_dir=cache", "s3://bucket")
 
 
 @pytest.mark.parametrize(
