@@ -23,7 +23,7 @@ from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, Repl
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
-from ..runtime.weights import holds_exactly
+from ..runtime.weights import BoundTensors, holds_exactly
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
 from .pipeline import PassedGraph, check_graph_mode, check_numerics, find_target, pass_graph
@@ -90,8 +90,11 @@ def compile_decode(
             known.update(step.kinds)
             report(f"batch {step.step.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
+    device = host_device()
     artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}
-    return DecodeRunner(plan, artifacts, model, host_device(), model, [step.report for step in compiled])
+    executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}
+    tensors = BoundTensors(model, plan.tensor_names)
+    return DecodeRunner(plan, executables, tensors, device, model, [step.report for step in compiled])
 
 
 @dataclass(frozen=True)

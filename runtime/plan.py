@@ -118,6 +118,22 @@ class DecodePlan:
     slots: tuple[SlotSpec, ...]
     replays: tuple[ReplayPlan, ...]
 
+    @property
+    def bindings(self) -> tuple[InputBinding, ...]:
+        """Every weight and cache of all steps once."""
+        bindings = [one for replay in self.replays for one in replay.bindings if one.kind in ("weight", "kv")]
+        return tuple(dict.fromkeys(bindings))
+
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """Names of the model's tensors that a step reads or updates."""
+        return tuple(dict.fromkeys(one.name for one in self.bindings))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Digests of all programs once."""
+        return tuple(dict.fromkeys(region.artifact for replay in self.replays for region in replay.regions))
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object from which ``from_json`` makes an equal plan."""
         slots = [slot.to_json() for slot in self.slots]

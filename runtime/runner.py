@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 
 from ..errors import DeviceError, InputError
-from .artifacts import Artifact
 from .devices.base import Buffer, Device, Executable
 from .plan import DecodePlan, ReplayPlan
 from .program import BoundStep, Key
 from .slots import SlotBuffers
 from .stats import CompileReport, RunnerStatistics
-from .weights import BoundTensors
+from .tensor_source import TensorSource
 
 ABOVE_MAXIMUM = "batch above the largest compiled size"
 NOTHING_COMPILED = "nothing is compiled"
@@ -38,25 +37,25 @@ class DecodeRunner:
 
     Args:
         plan: slots and replay plans.
-        artifacts: compiled programs by digest.
-        tensors: the model, or a mapping, that holds every tensor the plan names.
+        executables: programs by the digest that the plan calls them, loaded on ``device``.
+        tensors: every tensor that the plan names.
         device: where the programs run.
-        fallback: called with the inputs when the batch is above the largest compiled size.
+        fallback: called with the inputs when the batch is above the largest compiled size; None refuses such batches.
         reports: how the programs were compiled, if they were compiled here.
     """
 
     def __init__(
         self,
         plan: DecodePlan,
-        artifacts: Mapping[str, Artifact],
-        tensors: torch.nn.Module | Mapping[str, Tensor],
+        executables: Mapping[str, Executable],
+        tensors: TensorSource,
         device: Device,
-        fallback: Callable[..., Any],
+        fallback: Callable[..., Any] | None = None,
         reports: Sequence[CompileReport] = (),
     ):
         replays = sorted(plan.replays, key=lambda replay: replay.batch_size)
         self.plan = plan
-        self.artifacts = dict(artifacts)
+        self.executables = dict(executables)
         self.batch_sizes = tuple(replay.batch_size for replay in replays)
         self.maximum = max(self.batch_sizes, default=0)
         self.reports = tuple(reports)
@@ -66,11 +65,11 @@ class DecodeRunner:
         self._thread = threading.get_ident()
         self._slots = SlotBuffers(plan.slots, max(self.maximum, 1))
         bindings = [binding for replay in replays for binding in replay.bindings if binding.kind != "slot"]
-        self._tensors = BoundTensors(tensors, dict.fromkeys(binding.name for binding in bindings))
+        self._tensors = tensors
         self._carriers = {binding.name: binding.carrier for binding in bindings}
         self._root_names = list(dict.fromkeys(binding.name for binding in bindings if binding.kind == "kv"))
         self._roots = self._bind_roots()
-        self._programs = self._load_programs(replays, artifacts)
+        self._programs = self._bind_programs(replays)
 
     def can_run(self, inputs: Mapping[str, Any]) -> bool:
         """Whether a program takes these inputs: declared slots, dtypes and shapes, and a batch that fits."""
@@ -119,6 +118,11 @@ class DecodeRunner:
             raise
 
     def _fall_back(self, inputs: Mapping[str, Tensor], live: int) -> Any:
+        if self._fallback is None:
+            raise InputError(
+                f"a decode step with {live} rows: the largest compiled size is {self.maximum} and the runner has no "
+                "eager model to fall back to; compile a larger batch size, or split the batch"
+            )
         reason = ABOVE_MAXIMUM if self._programs else NOTHING_COMPILED
         if reason not in self.statistics.fallbacks:
             warnings.warn(
@@ -135,20 +139,16 @@ class DecodeRunner:
         roots = [self._tensors.carried(name, self._carriers[name]) for name in self._root_names]
         return [self._device.buffer(root, donatable=True) for root in roots]
 
-    def _load_programs(self, replays: Sequence[ReplayPlan], artifacts: Mapping[str, Artifact]) -> list[BoundStep]:
+    def _bind_programs(self, replays: Sequence[ReplayPlan]) -> list[BoundStep]:
         bindings = {
             (one.name, one.carrier, one.layout) for replay in replays for one in replay.bindings if one.kind == "weight"
         }
         weights = {("weight", *binding): self._device.buffer(self._tensors.carried(*binding)) for binding in bindings}
-        used = {region.artifact for replay in replays for region in replay.regions}
-        executables = {digest: self._device.load(artifacts[digest]) for digest in used}
-        return [self._bind_step(replay, executables, weights) for replay in replays]
+        return [self._bind_step(replay, weights) for replay in replays]
 
-    def _bind_step(
-        self, replay: ReplayPlan, executables: Mapping[str, Executable], weights: Mapping[Key, Buffer]
-    ) -> BoundStep:
+    def _bind_step(self, replay: ReplayPlan, weights: Mapping[Key, Buffer]) -> BoundStep:
         slots = {
             ("slot", spec.name, spec.dtype, None): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
             for spec in self._slots.specs
         }
-        return BoundStep(replay, executables, self._device, {**weights, **slots}, self._root_names)
+        return BoundStep(replay, self.executables, self._device, {**weights, **slots}, self._root_names)

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ...errors import ArtifactError
+from ..checkpoint.fingerprint import checkpoint_fingerprint
 from ..checkpoint.loader import Checkpoint
 from ..numerics import Numerics
 from ..reference.model import ReferenceModel
-from .fingerprint import checkpoint_fingerprint
 from .metrics import LogitError, logit_error
 from .prompts import built_in_prompts
 from .tensor_file import read_tensors, write_tensors

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
 from deepinfer_neuron.runtime.plan import DecodePlan
 from deepinfer_neuron.runtime.runner import DecodeRunner
 from deepinfer_neuron.runtime.slots import ZERO, PaddingPolicy, SlotSpec
+from deepinfer_neuron.runtime.weights import BoundTensors
 from torch import nn
 
 ROWS = 32
@@ -61,12 +63,24 @@ def step_inputs(live: int, seed: int = 0) -> dict[str, torch.Tensor]:
     }
 
 
+def make_runner(
+    plan: DecodePlan,
+    artifacts: Mapping[str, Artifact],
+    tensors: nn.Module | Mapping[str, torch.Tensor],
+    fallback: Callable[..., Any] | None,
+) -> DecodeRunner:
+    """A runner on a device of its own."""
+    device = PjrtDevice()
+    executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}
+    return DecodeRunner(plan, executables, BoundTensors(tensors, plan.tensor_names), device, fallback)
+
+
 class Pair:
     """A runner over a model of its own, and an equal model that runs in eager PyTorch."""
 
     def __init__(self, plan: DecodePlan, artifacts: Mapping[str, Artifact]):
         self.model, self.eager = TinyDecoder(), TinyDecoder()
-        self.runner = DecodeRunner(plan, artifacts, self.model, PjrtDevice(), self.model)
+        self.runner = make_runner(plan, artifacts, self.model, self.model)
 
     def assert_step_equal(self, inputs: dict[str, torch.Tensor]) -> None:
         actual, expected = self.runner(**inputs), self.eager(**inputs)
@@ -84,12 +98,18 @@ class Pair:
 def programs(request: pytest.FixtureRequest) -> tuple[DecodePlan, Mapping[str, Artifact]]:
     """Plan and programs of the tiny decoder for 1, 2, 4 and 6 rows; the plan has been through JSON."""
     runner = compile_decode(TinyDecoder(), (1, 2, 4, 6), mode=request.param)
-    return DecodePlan.from_json(json.loads(json.dumps(runner.plan.to_json()))), runner.artifacts
+    plan = DecodePlan.from_json(json.loads(json.dumps(runner.plan.to_json())))
+    return plan, {name: executable.artifact for name, executable in runner.executables.items()}
 
 
 @pytest.fixture
 def pair(programs) -> Pair:
     return Pair(*programs)
+
+
+@pytest.fixture
+def runner_of() -> Callable[..., DecodeRunner]:
+    return make_runner
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import warnings
 import pytest
 import torch
 from deepinfer_neuron.errors import DeviceError, InputError
-from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
 from deepinfer_neuron.runtime.plan import DecodePlan
 from deepinfer_neuron.runtime.runner import ABOVE_MAXIMUM, NOTHING_COMPILED, DecodeRunner
 
@@ -106,9 +105,16 @@ def test_above_the_maximum_runs_eager_counted_and_warned_once(pair, inputs_for):
     pair.assert_step_equal(inputs_for(6, seed=2))
 
 
-def test_without_programs_everything_runs_eager(programs, decoder, inputs_for):
+def test_without_an_eager_model_a_larger_batch_is_refused(programs, runner_of, decoder, inputs_for):
+    runner = runner_of(*programs, decoder(), None)
+    with pytest.raises(InputError, match=r"7 rows: the largest compiled size is 6.*no eager model"):
+        runner(**inputs_for(7))
+    assert runner.statistics.fallbacks == {}
+
+
+def test_without_programs_everything_runs_eager(programs, runner_of, decoder, inputs_for):
     model, eager = decoder(), decoder()
-    runner = DecodeRunner(DecodePlan(programs[0].slots, ()), {}, model, PjrtDevice(), model)
+    runner = runner_of(DecodePlan(programs[0].slots, ()), {}, model, model)
     with pytest.warns(RuntimeWarning, match=NOTHING_COMPILED):
         actual = runner(**inputs_for(2))
     assert torch.equal(actual["logits"], eager(**inputs_for(2))["logits"])
@@ -185,23 +191,23 @@ def test_a_failed_execution_leaves_the_runner_usable(pair, inputs_for, monkeypat
     pair.assert_step_equal(inputs_for(2))
 
 
-def test_weights_in_unusable_memory_are_moved_in_the_model(programs, decoder, inputs_for):
+def test_weights_in_unusable_memory_are_moved_in_the_model(programs, runner_of, decoder, inputs_for):
     model, eager = decoder(), decoder()
     flat = torch.empty(model.head.numel() + 1)
     model.head.data = flat[1:].view_as(model.head).copy_(model.head)
-    runner = DecodeRunner(*programs, model, PjrtDevice(), model)
+    runner = runner_of(*programs, model, model)
     assert model.head.data_ptr() % 64 == 0
     torch.testing.assert_close(runner(**inputs_for(2)), eager(**inputs_for(2)))
 
 
-def test_tensors_may_come_from_a_mapping(programs, decoder, inputs_for):
+def test_tensors_may_come_from_a_mapping(programs, runner_of, decoder, inputs_for):
     model, eager = decoder(), decoder()
-    runner = DecodeRunner(*programs, model.state_dict(keep_vars=True), PjrtDevice(), model)
+    runner = runner_of(*programs, model.state_dict(keep_vars=True), model)
     torch.testing.assert_close(runner(**inputs_for(2)), eager(**inputs_for(2)))
 
 
-def test_a_missing_tensor_is_named(programs, decoder):
+def test_a_missing_tensor_is_named(programs, runner_of, decoder):
     tensors = decoder().state_dict()
     del tensors["sums"]
     with pytest.raises(InputError, match="no tensor 'sums'"):
-        DecodeRunner(*programs, tensors, PjrtDevice(), decoder())
+        runner_of(*programs, tensors, decoder())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..checkpoint.loader import Checkpoint
+from .loader import Checkpoint
 
 SAMPLES = 16
 SAMPLE_BYTES = 65536
