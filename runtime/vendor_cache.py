@@ -49,6 +49,7 @@ class VendorModule:
         state: ``success``: compiled. ``failed``: there is a log and no program; the vendor's tools refuse to try
             again, also after an interrupt. ``active``: being compiled. ``stale``: begun and given up. ``empty``: none.
         neff: the program, if there is one; whole only in state ``success``.
+        neff_bytes: its size.
         hlo: the module that was compiled, if it was kept.
         log_tail: last lines of the compiler's log, or nothing.
         age_s: seconds since any of the files was written.
@@ -61,6 +62,7 @@ class VendorModule:
     flags: tuple[str, ...] | None
     state: State
     neff: Path | None
+    neff_bytes: int
     hlo: Path | None
     log_tail: str
     age_s: float
@@ -143,6 +145,7 @@ def _module(directory: Path, version: str, name: re.Match[str], abandoned_after_
         flags=_flags(directory / FLAGS) if FLAGS in files else None,
         state=_state(directory, files, age_s <= abandoned_after_s),
         neff=directory / NEFF if _has_program(files) else None,
+        neff_bytes=files[NEFF].st_size if _has_program(files) else 0,
         hlo=directory / hlo if hlo else None,
         log_tail=_tail(directory / LOG) if LOG in files else "",
         age_s=age_s,

@@ -64,6 +64,7 @@ def test_every_state_is_told_apart(tmp_path, files, age_s, state):
     (module,) = find_modules(tmp_path)
     assert module.state == state
     assert (module.neff is not None) == bool(files.get("model.neff"))
+    assert module.neff_bytes == len(files.get("model.neff", b""))
     assert module.hlo == (directory / "model.hlo_module.pb" if files.get("model.hlo_module.pb") else None)
     assert age_s <= module.age_s < age_s + 60
     assert sorted((path.name, path.stat().st_mtime_ns) for path in directory.iterdir()) == before
