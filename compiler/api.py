@@ -26,7 +26,7 @@ from ..runtime.stats import CompileReport
 from ..runtime.weights import BoundTensors, holds_exactly
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
-from .pipeline import PassedGraph, check_graph_mode, check_numerics, find_target, pass_graph
+from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target, pass_graph
 from .region_programs import RegionPrograms, TimedArtifact
 from .regions import CutGraph, Place, Region, cut_graph
 
@@ -217,6 +217,9 @@ def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
         passes_s=pending.passed.passes_s,
         lowering_s=pending.lowering_s,
         compile_s=sum(one.seconds for kind, (_, one) in named.items() if kind not in known),
+        passes=pending.passed.passes,
+        region_nodes=tuple(count_calls(region.module) for region in pending.cut.regions),
+        program_s={name: one.seconds for name, one in named.values()},
     )
     return _CompiledStep(replay, {name: one.artifact for name, one in named.values()}, report)
 

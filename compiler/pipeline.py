@@ -95,8 +95,13 @@ def pass_graph(
         context=context,
         passes=records,
         passes_s=time.perf_counter() - start,
-        nodes=sum(node.op == "call_function" for node in module.graph.nodes),
+        nodes=count_calls(module),
     )
+
+
+def count_calls(module: fx.GraphModule) -> int:
+    """How many operators a graph calls."""
+    return sum(node.op == "call_function" for node in module.graph.nodes)
 
 
 def shape_graph(module: fx.GraphModule, target: Target, numerics: Numerics) -> ShapedGraph:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..passes.observer import PassRecord
 
 
 @dataclass
@@ -50,6 +53,9 @@ class CompileReport:
         programs: different programs among them.
         capture_s: seconds; likewise the next two, for the passes, and for cutting and lowering.
         compile_s: seconds in the target's compiler, added up over the programs that no larger batch size had.
+        passes: every run of a pass, in order.
+        region_nodes: calls in the graph of each region, in order.
+        program_s: digest of each program -> seconds in the target's compiler, whichever batch size it was made for.
     """
 
     batch_size: int
@@ -61,3 +67,6 @@ class CompileReport:
     passes_s: float
     lowering_s: float
     compile_s: float
+    passes: tuple[PassRecord, ...]
+    region_nodes: tuple[int, ...]
+    program_s: Mapping[str, float]

@@ -34,6 +34,9 @@ def test_batch_sizes_are_compiled_largest_first_and_reported():
     for report in runner.reports:
         assert report.nodes > 0
         assert min(report.capture_s, report.passes_s, report.lowering_s, report.compile_s) > 0
+        assert [record.name for record in report.passes] == [entry.name for entry in PASSES]
+        assert report.region_nodes == (report.nodes,)
+        assert list(report.program_s) == [runner.plan.replays[3 - report.batch_size].regions[0].artifact]
     captured = [line for line in lines if "captured" in line]
     assert [line.split(":")[0] for line in captured] == ["batch 3", "batch 2", "batch 1"]
     assert sum("compiled in" in line for line in lines) == 3
