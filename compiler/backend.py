@@ -23,7 +23,7 @@ from .compiled_function import CompiledFunction
 from .decompositions import DECOMPOSITIONS
 from .lowering.options import Numerics
 from .pipeline import check_numerics, find_target, shape_graph
-from .tracing import plain_attention
+from .tracing import plain_tracing
 
 OPTIONS = ("numerics", "target")
 
@@ -70,7 +70,7 @@ def _compile_with_autograd(
         decompositions=dict(DECOMPOSITIONS),
         keep_inference_input_mutations=True,
     )
-    with plain_attention():
+    with plain_tracing():
         return compile_with_autograd(module, inputs)
 
 

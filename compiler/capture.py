@@ -23,7 +23,7 @@ from ..errors import CaptureError, InputError
 from ..runtime.structure import Description, describe
 from .capture_errors import explain_capture_failure, refuse_symbolic_values
 from .decompositions import DECOMPOSITIONS
-from .tracing import plain_attention
+from .tracing import plain_tracing
 
 Role = Literal["param", "buffer", "kv", "slot"]
 
@@ -118,7 +118,7 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
     context = TracingContext(source.fake_mode)
     context.tensor_to_context = source.tensor_to_context
     inputs = list(source.example_inputs)
-    with tracing(context), plain_attention():
+    with tracing(context), plain_tracing():
         aot_module_simplified(
             source.graph_module,
             inputs,

@@ -22,6 +22,8 @@ from torch import fx
 
 from ..errors import GraphError
 from ..passes.context import STAGE, output_node, placeholders
+from ..passes.lazy_module import lazy_module
+from ..passes.result_type import as_type
 from .root_versions import LAYOUTS, RootVersions, effective_stages
 
 Place = int | str
@@ -198,8 +200,7 @@ class _RegionGraph:
             return value
         reshaped = self.graph.call_function(torch.ops.aten.reshape.default, (value, list(shape)))
         reshaped.meta.update(value.meta)
-        with value.meta["val"].fake_mode:
-            reshaped.meta["val"] = value.meta["val"].reshape(shape)
+        reshaped.meta["val"] = as_type(value.meta["val"]).reshape(shape)
         return reshaped
 
 
@@ -215,11 +216,10 @@ def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_name
         places.append(root)
         results.append(region.shaped_like(source, region.value(node)))
     region.graph.output(tuple(results))
-    region.graph.lint()
     stages = sorted({facts.stages[node] for node in nodes})
     return Region(
         name="+".join(stage_names[stage] for stage in stages),
-        module=fx.GraphModule(facts.module, region.graph),
+        module=lazy_module(facts.module, region.graph),
         inputs=tuple(region.places),
         outputs=tuple(places),
     )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ..passes.lazy_module import lazy_modules
 
-def plain_attention() -> AbstractContextManager[object]:
-    """Trace scaled_dot_product_attention as the matrix products and softmax it is.
+
+@contextmanager
+def plain_tracing() -> Iterator[None]:
+    """Trace scaled_dot_product_attention as the matrix products and softmax it is, and generate no Python code.
 
     The fused CPU operator saves a log-sum-exp for its backward that its published decomposition does not compute.
     """
-    return sdpa_kernel(SDPBackend.MATH)
+    with sdpa_kernel(SDPBackend.MATH), lazy_modules():
+        yield

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from .context import PassContext, emit_before, output_node, placeholders, results
+from .context import PassContext, emit_before, erase_unused, output_node, placeholders, results
 from .float8 import FORMATS, decode_before, encode_before
+from .result_type import as_type
 
 aten = torch.ops.aten
 
@@ -59,7 +60,7 @@ def carry_float8_as_uint8(module: fx.GraphModule, context: PassContext) -> int:
             changed += _rewrite(node, coded, context.target in NARROW_RANGE_TARGETS)
     _return_codes(module, context, coded)
     if changed:
-        module.graph.eliminate_dead_code()
+        erase_unused(module.graph)
     return changed
 
 
@@ -179,6 +180,4 @@ def _format_of(node: fx.Node) -> torch.dtype | None:
 
 
 def _as_bytes(node: fx.Node) -> torch.Tensor:
-    value = node.meta["val"]
-    with value.fake_mode:
-        return value.view(torch.uint8)
+    return as_type(node.meta["val"]).view(torch.uint8)

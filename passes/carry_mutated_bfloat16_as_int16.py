@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from .context import PassContext, arguments, placeholders, results
+from .result_type import as_type
 
 aten = torch.ops.aten
 
@@ -73,7 +74,7 @@ def _retype(buffers: list[fx.Node]) -> None:
                 _view_result_as_bfloat16(graph, user)
         if buffer.target in _STORES:
             _view_stored_rows_as_int16(graph, buffer)
-        buffer.meta["val"] = buffer.meta["val"].view(torch.int16)
+        buffer.meta["val"] = _as_int16(buffer)
 
 
 def _view_result_as_bfloat16(graph: fx.Graph, load: fx.Node) -> None:
@@ -81,7 +82,7 @@ def _view_result_as_bfloat16(graph: fx.Graph, load: fx.Node) -> None:
         view = graph.call_function(aten.view.dtype, (load, torch.bfloat16))
     load.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
     view.meta.update(load.meta)
-    load.meta["val"] = load.meta["val"].view(torch.int16)
+    load.meta["val"] = _as_int16(load)
 
 
 def _view_stored_rows_as_int16(graph: fx.Graph, store: fx.Node) -> None:
@@ -90,5 +91,9 @@ def _view_stored_rows_as_int16(graph: fx.Graph, store: fx.Node) -> None:
     with graph.inserting_before(store):
         view = graph.call_function(aten.view.dtype, (rows, torch.int16))
     view.meta.update(rows.meta)
-    view.meta["val"] = rows.meta["val"].view(torch.int16)
+    view.meta["val"] = _as_int16(rows)
     store.update_arg(position, view)
+
+
+def _as_int16(node: fx.Node) -> torch.Tensor:
+    return as_type(node.meta["val"]).view(torch.int16)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
+from .result_type import as_type, result_type
 from .weight_layout import WeightLayout
 
 STAGE = "stage"
@@ -74,18 +74,21 @@ def clone_before(anchor: fx.Node, value: fx.Node) -> fx.Node:
     return clone
 
 
-def fake_mode_of(node: fx.Node) -> FakeTensorMode:
-    """The mode that the node's recorded value was made in."""
-    value = node.meta["val"]
-    return (value[0] if isinstance(value, (tuple, list)) else value).fake_mode
-
-
 def emit_before(anchor: fx.Node, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
     """Insert a call in front of ``anchor`` with its source location, and compute the result's type."""
     node = anchor.graph.create_node("call_function", target, args, kwargs)  # pyright: ignore[reportArgumentType]
     anchor.prepend(node)
     node.meta.update(anchor.meta)
-    fakes, keywords = fx.map_arg((args, kwargs), lambda source: source.meta["val"])  # pyright: ignore
-    with fake_mode_of(anchor):
-        node.meta["val"] = target(*fakes, **keywords)
+    types, keywords = fx.map_arg((args, kwargs), lambda source: as_type(source.meta["val"]))  # pyright: ignore
+    node.meta["val"] = result_type(target, types, keywords)
     return node
+
+
+def erase_unused(graph: fx.Graph) -> int:
+    """Erase calls and constants that nothing uses, in a functional graph; returns how many there were."""
+    erased = 0
+    for node in reversed(graph.nodes):
+        if not node.users and node.op in ("call_function", "get_attr"):
+            graph.erase_node(node)
+            erased += 1
+    return erased

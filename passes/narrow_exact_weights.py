@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from .context import PassContext, emit_before, placeholders
+from .result_type import as_type
 
 aten = torch.ops.aten
 
@@ -53,9 +54,7 @@ def _is_widened(value: Any) -> bool:
 
 
 def _retype(weight: fx.Node) -> None:
-    wide = weight.meta["val"]
-    with wide.fake_mode:
-        weight.meta["val"] = wide.to(torch.bfloat16)
+    weight.meta["val"] = as_type(weight.meta["val"]).to(torch.bfloat16)
     for transposed in list(weight.users):
         widened = emit_before(transposed, aten._to_copy.default, weight, dtype=torch.float32)
         transposed.args = (widened,)

@@ -68,9 +68,8 @@ def run_passes(
             records.append(run_observed(number, entry, module, context, dump_directory))
             verify(module, context, entry.promises)
             promised.extend(entry.promises)
-    module.graph.lint()
-    module.recompile()
     verify(module, context, promised)
+    module.recompile()
     return tuple(records)
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from torch import fx
 
-from .context import PassContext, placeholders
+from .context import PassContext, erase_unused, placeholders
 
 
 def remove_dead_code(module: fx.GraphModule, context: PassContext) -> int:
     """Erase unused nodes and leave ``context.unused_inputs``; returns how many nodes went."""
-    before = len(module.graph.nodes)
-    module.graph.eliminate_dead_code()
+    erased = erase_unused(module.graph)
     context.unused_inputs = [position for position, node in enumerate(placeholders(module)) if not node.users]
-    return before - len(module.graph.nodes)
+    return erased

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .context import PassContext, emit_before, placeholders
+from .context import PassContext, emit_before, erase_unused, placeholders
 from .row_access import Indices, can_access, in_shape, load_rows, store_rows
 from .strided_view import SPLITS, VIEWS, StridedView
 
@@ -67,7 +67,7 @@ def reslice_kv_views(module: fx.GraphModule, context: PassContext) -> int:
         if node.op == "call_function":
             _visit(walk, node)
     if walk.changed:
-        module.graph.eliminate_dead_code()
+        erase_unused(module.graph)
     return walk.changed
 
 

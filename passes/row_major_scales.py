@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from .context import PassContext, arguments, emit_before, placeholders
+from .context import PassContext, arguments, emit_before, erase_unused, placeholders
 from .strided_view import VIEWS, StridedView
 from .weight_layout import WeightLayout
 
@@ -36,7 +36,7 @@ def row_major_scales(module: fx.GraphModule, context: PassContext) -> int:
             if _is_scale(chain[-1]) and _rearrange(position, chain, context):
                 changed += 1
     if changed:
-        module.graph.eliminate_dead_code()
+        erase_unused(module.graph)
     return changed
 
 
@@ -84,8 +84,7 @@ def _rearrange(position: int, chain: list[fx.Node], context: PassContext) -> boo
     if view.is_whole or 0 in view.size or not _has_strides_of_its_own(chain):
         return False
     casts = [node for node in chain[1:] if node.target in _CASTS]
-    with scale.meta["val"].fake_mode:
-        scale.meta["val"] = torch.empty(view.size, dtype=scale.meta["val"].dtype)
+    scale.meta["val"] = torch.empty(view.size, dtype=scale.meta["val"].dtype, device="meta")
     value = scale
     for cast in casts:
         value = emit_before(last, cast.target, value, *cast.args[1:], **cast.kwargs)  # pyright: ignore

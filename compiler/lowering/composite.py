@@ -39,7 +39,7 @@ def define_private_function(
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
         parameters = list(block.arguments)
-        inner = Emitter(emitter.options, parameters.pop() if zero else None)
+        inner = emitter.within(parameters.pop() if zero else None)
         typed = [Tensor(value, like.dtype, like.shape) for value, like in zip(parameters, arguments, strict=True)]
         results = list(fill(inner, typed))
         func.ReturnOp([result.value for result in results])

@@ -39,7 +39,7 @@ def emit_while(
         block = region.blocks.append(*types)
         with ir.InsertionPoint(block):
             values = list(block.arguments)
-            inner = Emitter(emitter.options, values[-1] if zero else None)
+            inner = emitter.within(values[-1] if zero else None)
             typed = [Tensor(value, like.dtype, like.shape) for value, like in zip(values, likes, strict=False)]
             results = [result.value for result in fill(inner, typed)]
             stablehlo.return_(results + values[len(carried) :] if is_body else results)

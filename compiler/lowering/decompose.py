@@ -9,11 +9,10 @@ import torch
 from torch import fx
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.node import map_aggregate
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_leaves
+
+from .record import record
 
 
 class Decompositions:
@@ -54,14 +53,8 @@ def _trace(node: fx.Node, decomposition: Callable[..., Any]) -> fx.GraphModule:
         arguments, keywords = map_aggregate(
             (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
         )
-        return tuple(tree_flatten(decomposition(*arguments, **keywords))[0])
+        return tuple(tree_leaves(decomposition(*arguments, **keywords)))
 
-    with FakeTensorMode(shape_env=ShapeEnv()), torch.no_grad():
-        fakes = [torch.empty(source.meta["val"].shape, dtype=source.meta["val"].dtype) for source in sources]
-        graph = make_fx(flat, tracing_mode="fake")(*fakes)
-        return make_fx(torch.func.functionalize(flat), tracing_mode="fake")(*fakes) if _mutates(graph) else graph
-
-
-def _mutates(graph: fx.GraphModule) -> bool:
-    targets = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
-    return any(target._schema.is_mutable for target in targets)
+    return record(
+        flat, [torch.empty(one.meta["val"].shape, dtype=one.meta["val"].dtype, device="meta") for one in sources]
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,25 @@ class Emitter:
     def __init__(self, options: LoweringOptions, runtime_zero: ir.Value | None = None):
         self.options = options
         self.runtime_zero = runtime_zero
+        self._elements: dict[torch.dtype, ir.Type] = {}
         self._types: dict[tuple[torch.dtype, tuple[int, ...]], ir.Type] = {}
+
+    def within(self, runtime_zero: ir.Value | None) -> Emitter:
+        """An emitter for another function or region of the same module, where the zero is another value."""
+        inner = Emitter(self.options, runtime_zero)
+        inner._elements, inner._types = self._elements, self._types
+        return inner
 
     # types and constants
 
     def element_type(self, dtype: torch.dtype) -> ir.Type:
-        """The MLIR element type of a torch dtype."""
-        return ir.Type.parse(MLIR_NAMES[dtype])
+        """The MLIR element type of a torch dtype, made once per module."""
+        if dtype not in self._elements:
+            self._elements[dtype] = ir.Type.parse(MLIR_NAMES[dtype])
+        return self._elements[dtype]
 
     def type(self, dtype: torch.dtype, shape: Sequence[int]) -> ir.Type:
-        """The ranked tensor type, made once per emitter."""
+        """The ranked tensor type, made once per module."""
         key = (dtype, tuple(shape))
         if key not in self._types:
             self._types[key] = ir.RankedTensorType.get(list(shape), self.element_type(dtype))
@@ -251,8 +261,11 @@ class Emitter:
 
 
 def _rounded(number: float, dtype: torch.dtype) -> float:
-    if math.isnan(number) or math.isinf(number):
-        return number
+    return _nearest(number, dtype) if number and math.isfinite(number) else number
+
+
+@cache
+def _nearest(number: float, dtype: torch.dtype) -> float:
     return float(torch.tensor(number, dtype=torch.float64).to(dtype))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import torch
@@ -29,7 +29,12 @@ class SourceLine:
 
 def source_line(node: fx.Node) -> SourceLine | None:
     """The innermost frame of the node's stack trace outside PyTorch itself, or None without a trace."""
-    frames = _FRAME.findall(node.stack_trace or "")
+    return _line_of(node.stack_trace or "")
+
+
+@lru_cache(maxsize=4096)
+def _line_of(stack_trace: str) -> SourceLine | None:
+    frames = _FRAME.findall(stack_trace)
     outside = [frame for frame in frames if not frame[0].startswith(_TORCH_ROOT)]
     if not frames:
         return None

@@ -111,7 +111,8 @@ def lower_graph(
             raise LoweringError("the lowered module does not verify; please report the graph that caused it")
         buffer = io.BytesIO()
         lowering.module.operation.write_bytecode(buffer)
-    return LoweredModule(buffer.getvalue(), inputs, outputs, aliases, options.exact, dict(lowering.counts))
+    counts = {str(target): count for target, count in lowering.counts.items()}
+    return LoweredModule(buffer.getvalue(), inputs, outputs, aliases, options.exact, counts)
 
 
 class _ModuleLowering:
@@ -121,7 +122,7 @@ class _ModuleLowering:
         self.options = options
         self.decompositions = decompositions
         self.module = ir.Module.create()
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[Any] = Counter()
         self._functions: dict[Any, tuple[str, list[Tensor]]] = {}
 
     def emit_main(
@@ -132,18 +133,18 @@ class _ModuleLowering:
         aliases: Mapping[int, int],
     ) -> None:
         """Write the public entry function."""
-        types = Emitter(self.options)
-        input_types = [types.type(one.dtype, one.shape) for one in inputs]
+        outside = Emitter(self.options)
+        input_types = [outside.type(one.dtype, one.shape) for one in inputs]
         if self.options.exact:
-            input_types.append(types.type(torch.int32, ()))
-        output_types = [types.type(one.dtype, one.shape) for one in outputs]
+            input_types.append(outside.type(torch.int32, ()))
+        output_types = [outside.type(one.dtype, one.shape) for one in outputs]
         with ir.InsertionPoint(self.module.body):
             function = func.FuncOp("main", (input_types, output_types), visibility="public")
         function.arg_attrs = [_alias_attribute(index, aliases) for index in range(len(input_types))]
         block = function.add_entry_block()
         with ir.InsertionPoint(block):
             values = list(block.arguments)
-            emitter = Emitter(self.options, values.pop() if self.options.exact else None)
+            emitter = outside.within(values.pop() if self.options.exact else None)
             arguments = [
                 self._narrow(emitter, Tensor(value, one.dtype, one.shape))
                 for value, one in zip(values, inputs, strict=True)
@@ -179,7 +180,7 @@ class _ModuleLowering:
     def _emit_call(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         if node.target is operator.getitem:
             return values[node.args[0]][node.args[1]]  # pyright: ignore[reportArgumentType]
-        self.counts[str(node.target)] += 1
+        self.counts[node.target] += 1
         if node.target is WHILE_LOOP:
             return self._emit_while(emitter, node, values)
         rule = LOWERINGS.get(node.target)  # pyright: ignore[reportArgumentType]
@@ -202,18 +203,16 @@ class _ModuleLowering:
         )
 
     def _emit_decomposed(self, emitter: Emitter, node: fx.Node, arguments: list[Tensor]) -> Any:
-        graph = self.decompositions.graph(node)
         if is_custom(node.target):
-            results = self._emit_composite(emitter, node, graph, arguments)
+            results = self._emit_composite(emitter, node, arguments)
         else:
-            results = self.emit_graph(emitter, graph, arguments)
+            results = self.emit_graph(emitter, self.decompositions.graph(node), arguments)
         return results[0] if isinstance(node.meta["val"], torch.Tensor) else tuple(results)
 
-    def _emit_composite(
-        self, emitter: Emitter, node: fx.Node, graph: fx.GraphModule, arguments: list[Tensor]
-    ) -> Sequence[Tensor]:
+    def _emit_composite(self, emitter: Emitter, node: fx.Node, arguments: list[Tensor]) -> Sequence[Tensor]:
         key = self.decompositions.key(node)
         if key not in self._functions:
+            graph = self.decompositions.graph(node)
             name = f"{node.target._opname}_{len(self._functions)}"  # pyright: ignore
             self._functions[key] = define_private_function(
                 self.module.body, name, arguments, emitter, lambda inner, typed: self.emit_graph(inner, graph, typed)

@@ -50,29 +50,38 @@ def check_graph(graph: fx.Graph, decompositions: Decompositions) -> None:
     Raises:
         LoweringError: one line for each operator, with its overload, source line and what to write instead.
     """
-    problems = list(dict.fromkeys(_problems(graph, decompositions, None)))
+    problems = list(dict.fromkeys(_problems(graph, decompositions, None, set())))
     if problems:
         raise LoweringError("the graph cannot be lowered:\n" + "\n".join(f"  {problem}" for problem in problems))
 
 
-def _problems(graph: fx.Graph, decompositions: Decompositions, caller: SourceLine | None) -> list[str]:
+def _problems(
+    graph: fx.Graph, decompositions: Decompositions, caller: SourceLine | None, sound: set[fx.Graph]
+) -> list[str]:
+    """The problems of a graph and of what it calls; ``sound`` collects the graphs that have none."""
+    if graph in sound:
+        return []
     found: list[str] = []
     for node in graph.nodes:
+        if node.target in LOWERINGS and not _is_dynamic(node.meta.get("val")):
+            continue
         line = source_line(node) or caller
         where = f" at {line}" if line else ""
         if node.op not in ("placeholder", "get_attr", "output", "call_function"):
             found.append(f"{node.op} {node.target}{where}: only aten graphs are lowered")
         elif _is_dynamic(node.meta.get("val")):
             found.append(f"{node.target}{where}: dynamic shape; compile with dynamic=False and pad to fixed sizes")
-        elif node.op != "call_function" or node.target in LOWERINGS or node.target in DROPPED:
+        elif node.op != "call_function" or node.target in DROPPED:
             continue
         elif node.target is WHILE_LOOP:
             for region in loop_graphs(node):
-                found.extend(_problems(region.graph, decompositions, line))
+                found.extend(_problems(region.graph, decompositions, line, sound))
         elif decompositions.exists(node):
-            found.extend(_problems(decompositions.graph(node).graph, decompositions, line))
+            found.extend(_problems(decompositions.graph(node).graph, decompositions, line, sound))
         elif node.target is not operator.getitem:
             found.append(f"{node.target}{where}: no lowering; {_advice(node.target)}")
+    if not found:
+        sound.add(graph)
     return found
 
 
