@@ -31,8 +31,13 @@ def write_report(path: Path | None, report: Any) -> None:
     if path is None:
         return
     content = report if isinstance(report, Mapping) else dataclasses.asdict(report)
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=2) + "\n")
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 

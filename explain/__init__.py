@@ -1,0 +1,1 @@
+"""A compiled step for people: as data, as tables, as a picture."""

@@ -1,0 +1,71 @@
+"""A compiled step as tables of text: (title, columns, rows)."""
+
+from __future__ import annotations
+
+from .connections import connect
+from .drawing import size_text
+from .step import ExplainedRegion, ExplainedStep
+
+Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
+
+DIGEST_LENGTH = 12
+
+
+def step_tables(step: ExplainedStep) -> list[Table]:
+    """Passes, regions and programs of one batch size."""
+    return [_passes(step), _regions(step), _programs(step)]
+
+
+def _passes(step: ExplainedStep) -> Table:
+    rows: list[tuple[object, ...]] = [
+        (record.number, record.name, record.changed, f"{record.seconds * 1e3:.1f}") for record in step.passes
+    ]
+    return f"Batch {step.batch_size}: passes", ("no.", "pass", "changed", "ms"), rows
+
+
+def _regions(step: ExplainedStep) -> Table:
+    received = dict.fromkeys(range(len(step.regions)), 0)
+    for handoff in step.handoffs:
+        received[handoff.user] += handoff.bytes
+    caches = connect(step).caches
+    uses = {program.number: program.uses for program in step.programs}
+    rows: list[tuple[object, ...]] = [
+        (
+            region.number,
+            region.name,
+            _program(region, uses[region.program]),
+            region.nodes,
+            region.weights,
+            region.slots,
+            region.values,
+            size_text(received[region.number]),
+            region.outputs,
+            ", ".join(use.cache + "*" * use.updates for use in caches.get(region.number, ())) or "-",
+        )
+        for region in step.regions
+    ]
+    columns = ("no.", "region", "program", "nodes", "weights", "slots", "values", "received", "outputs", "caches")
+    return f"Batch {step.batch_size}: regions; * marks caches that are written", columns, rows
+
+
+def _program(region: ExplainedRegion, uses: int) -> str:
+    return f"P{region.program}, used {uses}x" if uses > 1 else f"P{region.program}"
+
+
+def _programs(step: ExplainedStep) -> Table:
+    rows: list[tuple[object, ...]] = [
+        (
+            f"P{program.number}",
+            program.digest[:DIGEST_LENGTH],
+            program.uses,
+            size_text(program.bytes),
+            f"{program.seconds:.2f}",
+        )
+        for program in step.programs
+    ]
+    title = (
+        f"Batch {step.batch_size}: {len(step.programs)} programs for {len(step.regions)} regions, mode {step.mode}; "
+        f"capture {step.capture_s:.1f} s, passes {step.passes_s:.1f} s, lowering {step.lowering_s:.1f} s, "
+        f"compiler {step.compile_s:.1f} s"
+    )
+    return title, ("program", "digest", "used by", "size", "compiler s"), rows
