@@ -143,6 +143,13 @@ def compare(
         raise typer.Exit(1)
 
 
+class NumericsMode(StrEnum):
+    """How a graph is lowered."""
+
+    exact = "exact"
+    fast = "fast"
+
+
 class GraphMode(StrEnum):
     """How a step is compiled."""
 
@@ -150,18 +157,66 @@ class GraphMode(StrEnum):
     regions = "regions"
 
 
+ModeOption = Annotated[
+    GraphMode | None,
+    typer.Option(
+        help="whole: one program for a step. regions: one for each kind of stage. "
+        "Default: DEEPINFER_NEURON_GRAPH_MODE, else whole."
+    ),
+]
+
+
+@main.command("compile")
+def compile_step(
+    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
+    mode: ModeOption = None,
+    numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
+        NumericsMode.fast
+    ),
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Tokens that a request can hold; enough for `run` if omitted.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print passes, regions and programs, and draw the regions.")
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the regions here: .html for every batch size, .svg for the largest. "
+            "With --explain DIRECTORY/regions.html if omitted.",
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Compile the decode step and say what it is made of."""
+    with clean_errors():
+        from .ahead_of_time import BUILT_IN_TOKENS, run_compile
+        from .explain.page import check_picture_path, write_picture
+        from .explain.tables import step_tables, summary_table
+
+        path = picture or (directory / "regions.html" if explain else None)
+        if path is not None:
+            check_picture_path(path)
+        sizes = parse_sizes(batch_sizes)
+        tokens = context or BUILT_IN_TOKENS
+        result = run_compile(directory, sizes, mode and mode.value, numerics.value, tokens, print_now)
+        for table in [table for step in result.steps if explain for table in step_tables(step)]:
+            print_table(*table)
+        print_table(*summary_table(result.steps))
+        if path is not None:
+            write_picture(path, result.steps)
+            print(f"{path}: the regions as a picture")
+        write_report(json, result)
+
+
 @main.command("demo")
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
     size: Annotated[Size, typer.Option(help="Size of the checkpoint if one has to be made.")] = Size.tiny,
-    mode: Annotated[
-        GraphMode | None,
-        typer.Option(
-            help="whole: one program for a step. regions: one for each kind of stage. "
-            "Default: DEEPINFER_NEURON_GRAPH_MODE, else whole."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     json: JsonOption = None,
 ) -> None:
     """The main job: reference, eager and compiled decode of three prompts at every batch size, compared."""
@@ -173,13 +228,6 @@ def demo(
         for table in demo_tables(report):
             print_table(*table)
         write_report(json, report)
-
-
-class NumericsMode(StrEnum):
-    """How a graph is lowered."""
-
-    exact = "exact"
-    fast = "fast"
 
 
 @main.command("verify")

@@ -8,6 +8,7 @@ from pathlib import Path
 from .model.accuracy.golden import Golden, load_golden, write_golden
 from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.checkpoint.tiny import make_checkpoint
+from .model.decode import DecodeModel
 from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
 from .model.numerics import Numerics
@@ -41,7 +42,10 @@ def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:
 def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
     """An eager model with caches for ``requests`` of the longest golden sequence, and one more."""
     longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
-    context = -(-longest // _CONTEXT_STEP) * _CONTEXT_STEP
-    numerics = Numerics()
-    geometry = CacheGeometry.for_requests(context, requests + 1)
-    return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
+    return RequestPool(make_model(checkpoint, longest, requests), EngramLookup(checkpoint, Numerics()))
+
+
+def make_model(checkpoint: Checkpoint, tokens: int, requests: int) -> DecodeModel:
+    """An eager model with caches for ``requests`` of at least ``tokens`` tokens each, and one more."""
+    context = -(-tokens // _CONTEXT_STEP) * _CONTEXT_STEP
+    return load_model(checkpoint, CacheGeometry.for_requests(context, requests + 1), Numerics())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .connections import connect
 from .drawing import size_text
 from .step import ExplainedRegion, ExplainedStep
@@ -9,6 +11,27 @@ from .step import ExplainedRegion, ExplainedStep
 Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 DIGEST_LENGTH = 12
+
+
+def summary_table(steps: Sequence[ExplainedStep]) -> Table:
+    """One row a batch size; programs that a larger batch size has made cost no time again."""
+    rows: list[tuple[object, ...]] = [
+        (
+            step.batch_size,
+            step.nodes,
+            len(step.regions),
+            len(step.programs),
+            size_text(sum(program.bytes for program in step.programs)),
+            f"{step.capture_s:.1f}",
+            f"{step.passes_s:.1f}",
+            f"{step.lowering_s:.1f}",
+            f"{step.compile_s:.1f}",
+        )
+        for step in steps
+    ]
+    modes = ", ".join(sorted({step.mode for step in steps}))
+    columns = ("batch", "nodes", "regions", "programs", "size", "capture s", "passes s", "lower s", "compiler s")
+    return f"Compiled in mode {modes}", columns, rows
 
 
 def step_tables(step: ExplainedStep) -> list[Table]:
