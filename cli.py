@@ -268,17 +268,28 @@ def bench(
         str | None,
         typer.Option(metavar="MIB", help="Instead, time stores into layer views of cache roots of these MiB."),
     ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(metavar="COUNTS", help="Instead, time compiling models with these numbers of layers."),
+    ] = None,
+    size: Annotated[Size, typer.Option(help="With --layers: the model whose layers are repeated.")] = Size.tiny,
+    mode: Annotated[GraphMode, typer.Option(help="With --layers: how they are compiled.")] = GraphMode.regions,
     json: JsonOption = None,
 ) -> None:
     """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
     with clean_errors():
         from .benchmarks.decode_step import time_decode_steps
+        from .benchmarks.layer_count import fit_by_nodes, time_layer_counts
         from .benchmarks.pool_size import time_pool_sizes
-        from .benchmarks.tables import pool_table, root_table, step_table
+        from .benchmarks.tables import fit_table, layer_table, pool_table, root_table, step_table
         from .benchmarks.view_stores import time_root_sizes
 
-        kind = "roots" if roots else "pools" if pools else "steps"
-        if roots is not None:
+        kind = "layers" if layers else "roots" if roots else "pools" if pools else "steps"
+        if layers is not None:
+            results = time_layer_counts(size.value, parse_sizes(layers), mode.value, print_now)
+            print_table(*fit_table(fit_by_nodes(results)))
+            table = layer_table(results)
+        elif roots is not None:
             results = time_root_sizes(parse_sizes(roots), rounds, print_now)
             table = root_table(results)
         elif pools is None:

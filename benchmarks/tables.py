@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .decode_step import StepTimes
+from .layer_count import LayerCountCost, LinearFit
 from .pool_size import PoolTime
 from .view_stores import RootTime
 
@@ -49,6 +50,38 @@ def root_table(roots: Sequence[RootTime]) -> Table:
         (root.root_bytes, _number(root.ms_per_step, ".2f"), _number(root.ratio, ".2f")) for root in roots
     ]
     return "Stores into four layer views of one root", ("root bytes", "ms", "ratio to the first"), rows
+
+
+def layer_table(costs: Sequence[LayerCountCost]) -> Table:
+    """One row a layer count."""
+    columns = (
+        "layers", "nodes", "regions", "programs", "capture s", "passes s", "lowering s", "compile s",
+        "capture ratio", "ratio of the rest",
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = [
+        (
+            cost.layers,
+            cost.report.nodes,
+            cost.report.regions,
+            cost.report.programs,
+            _number(cost.report.capture_s, ".1f"),
+            _number(cost.report.passes_s, ".2f"),
+            _number(cost.report.lowering_s, ".2f"),
+            _number(cost.report.compile_s, ".1f"),
+            _number(cost.capture_ratio, ".2f"),
+            _number(cost.compile_ratio, ".2f"),
+        )
+        for cost in costs
+    ]
+    return f"Compiling more layers of the same kinds, mode {costs[0].report.mode}", columns, rows
+
+
+def fit_table(fits: Mapping[str, LinearFit]) -> Table:
+    """One row a stage."""
+    rows: list[tuple[object, ...]] = [
+        (stage, _number(fit.fixed_ms, ".0f"), _number(fit.ms_per_node * 1e3, ".0f")) for stage, fit in fits.items()
+    ]
+    return "Least-squares lines over nodes", ("stage", "fixed ms", "ms per 1000 nodes"), rows
 
 
 def _number(value: float | None, form: str) -> str:

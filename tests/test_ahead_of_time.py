@@ -23,7 +23,7 @@ def explained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compile")
     made = CliRunner().invoke(main, ["tiny", "make", str(folder / "nano"), "--size", "nano"])
     assert made.exit_code == 0, made.output
-    arguments = "--batch-sizes 1 --mode regions --context 40 --explain --json".split()
+    arguments = ["--batch-sizes", "1", "--mode", "regions", "--context", "40", "--explain", "--json"]
     result = run(folder / "nano", *arguments, folder / "report.json")
     assert result.exit_code == 0, result.output
     return result.output, json.loads((folder / "report.json").read_text()), folder

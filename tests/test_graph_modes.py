@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from deepinfer_neuron.benchmarks.repeated_layers import repeat_layers, zero_model
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.canonical import canonical_digest
 from deepinfer_neuron.compiler.capture import capture
 from deepinfer_neuron.compiler.regions import CutGraph, cut_graph
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.config import ModelConfig
-from deepinfer_neuron.model.decode import DecodeModel
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics
@@ -23,30 +23,10 @@ from deepinfer_neuron.passes.pipeline import run_passes
 
 GEOMETRY = CacheGeometry.for_requests(max_context=96, max_requests=4, block_tokens=8)
 
-SHORT = {
-    "compress_ratios": (0, 0, 2, 2, 1, 1, 1, 1),
-    "kv_source_layer_ids": (2, 4),
-    "index_source_layer_ids": (2, 4, 6),
-    "candidate_source_layer_id": 4,
-    "engram_layer_ids": (1, 3),
-}
-LONG = {
-    "compress_ratios": (0, 0, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1),
-    "kv_source_layer_ids": (4, 6, 8),
-    "index_source_layer_ids": (4, 6, 8, 12, 14),
-    "candidate_source_layer_id": 8,
-    "engram_layer_ids": (1, 3, 5, 9),
-}
-"""The kinds of layer of SHORT, each twice or more, and one candidate source as ever."""
-
 
 def cut(config: ModelConfig, batch: int) -> CutGraph:
     """The regions of a model with zero weights."""
-    model = DecodeModel(config, GEOMETRY, Numerics())
-    for name, parameter in list(model.named_parameters()):
-        owner, _, attribute = name.rpartition(".")
-        zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
-        setattr(model.get_submodule(owner), attribute, torch.nn.Parameter(zeros, requires_grad=False))
+    model = zero_model(config, GEOMETRY)
     examples = {
         spec.name: torch.full((batch, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in model.decode_slots
     }
@@ -56,26 +36,17 @@ def cut(config: ModelConfig, batch: int) -> CutGraph:
     return cut_graph(graph.module, context.aliases, context.stage_names)
 
 
-def with_layers(config: ModelConfig, changes: dict) -> ModelConfig:
-    layers = len(changes["compress_ratios"])
-    drafts = (0,) * config.num_nextn_predict_layers
-    tables = (config.engram_num_embeddings[0],) * len(changes["engram_layer_ids"])
-    ratios = changes["compress_ratios"] + drafts
-    changed = replace(
-        config, **{**changes, "num_hidden_layers": layers, "compress_ratios": ratios, "engram_num_embeddings": tables}
-    )
-    changed.validate()
-    return changed
-
-
 def test_twice_the_layers_of_the_same_kinds_need_no_more_programs(nano_a):
     config = open_checkpoint(nano_a).config
-    short, long = (cut(with_layers(config, changes), batch=2) for changes in (SHORT, LONG))
+    # Two more layers at the end, as the tiny model has, so that every selection is used by a later layer.
+    ratios = (*config.compress_ratios[:8], 1, 1, *config.compress_ratios[8:])
+    ten = replace(config, num_hidden_layers=10, compress_ratios=ratios)
+    short, long = (cut(repeat_layers(ten, layers), batch=2) for layers in (10, 20))
     names = [region.name for region in short.regions]
     assert names[:4] == ["embed", "layers.0.attention", "layers.0.experts", "layers.1.engram"]
-    assert names[-2:] == ["layers.7.experts", "end"]
-    assert len(short.regions) == 2 + 2 * 8 + 2
-    assert len(long.regions) == 2 + 2 * 16 + 4
+    assert names[-2:] == ["layers.9.experts", "end"]
+    assert len(short.regions) == 2 + 2 * 10 + 2
+    assert len(long.regions) == 2 + 2 * 20 + 4
     kinds, more_kinds = ({canonical_digest(region) for region in one.regions} for one in (short, long))
     assert len(more_kinds) == len(kinds) <= 10
     experts = {canonical_digest(region) for region in long.regions if region.name.endswith("experts")}
