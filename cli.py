@@ -236,11 +236,11 @@ def verify(
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager's bits are expected.")] = NumericsMode.exact,
     levels: Annotated[
-        list[int], typer.Option("--level", min=2, max=3, help="2: operators, 3: half layers; both if omitted.")
-    ] = [2, 3],  # noqa: B006
+        list[int], typer.Option("--level", min=1, max=3, help="1: passes, 2: operators, 3: regions; all if omitted.")
+    ] = [1, 2, 3],  # noqa: B006
     json: JsonOption = None,
 ) -> None:
-    """Every operator and half layer, compiled against eager on equal inputs; exits with 1 if exact ones differ."""
+    """Every pass in eager, every operator and region compiled against eager; exits with 1 if what is exact differs."""
     with clean_errors():
         from .verify import run_verify
         from .verify_tables import verify_tables
@@ -250,7 +250,7 @@ def verify(
         for table in verify_tables(report):
             print_table(*table)
         write_report(json, report)
-    if numerics is NumericsMode.exact and not report.agrees:
+    if not report.agrees:
         raise typer.Exit(1)
 
 

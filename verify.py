@@ -1,4 +1,4 @@
-"""Levels 2 and 3 on one checkpoint: every operator, and every half layer, as compiled and in eager PyTorch."""
+"""Levels 1 to 3 on one checkpoint: every pass, operator and region of a decode step against eager PyTorch."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-import torch
-from torch import fx
-
+from .compiler.capture import capture
 from .compiler.levels.operator_comparison import OperatorComparison, compare_operators
-from .compiler.levels.segment_comparison import SegmentComparison, compare_segments
-from .compiler.levels.step import trace_step
+from .compiler.levels.pass_comparison import PassComparison, compare_passes
+from .compiler.levels.region_comparison import RegionComparison, compare_regions
+from .compiler.levels.step import pass_step, tensors_of
+from .compiler.lowering.options import Numerics
 from .compiler.pipeline import check_numerics
 from .model.accuracy.teacher_forced import ForcedRequest, add_prompts
 from .model.checkpoint.loader import open_checkpoint
-from .model.decode import DecodeModel
-from .model.kernels.engram import engram_gate
-from .model.kernels.hyper_connection import hyper_connection_expand
 from .model.requests import RequestPool
 from .workbench import Say, golden_of, make_pool
 
-LEVELS = (2, 3)
-"""Operators, segments."""
-
-SEGMENT_ENDS = frozenset({torch.ops.aten.embedding.default, engram_gate, hyper_connection_expand})
-"""The last operator of the embedding, of an engram and of each half of a layer."""
+LEVELS = (1, 2, 3)
+"""Passes and the cut, operators, regions."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +29,17 @@ class BatchVerification:
 
     batch_size: int
     nodes: int
+    passes: list[PassComparison]
     operators: list[OperatorComparison]
-    segments: list[SegmentComparison]
+    regions: list[RegionComparison]
 
 
 @dataclass(frozen=True)
 class VerifyReport:
     """Every batch size in one numerics mode.
 
-    ``agrees``: no operator differs by more than the table of inexact operators allows, and every segment is within its
-    bar or has grown out of pieces that are. Only exact numerics promise that.
+    ``agrees``: no pass changes a bit, and in exact numerics no operator differs by more than the table of inexact
+    operators allows, and every region is within its bar or has grown out of pieces that are.
     """
 
     numerics: str
@@ -72,39 +67,34 @@ def run_verify(
     prompts = sorted(golden.prompts.values(), key=lambda prompt: -prompt.length)
     say(f"prefilling {max(batch_sizes)} requests")
     forced = add_prompts(pool, list(islice(cycle(prompts), max(batch_sizes))))
-    batches = []
-    for batch_size in sorted(set(batch_sizes)):
-        step = trace_step(pool.model, _next_inputs(pool, forced[:batch_size]))
-        nodes = sum(node.op == "call_function" for node in step.module.graph.nodes)
-        say(f"batch {batch_size}: {nodes} nodes")
-        operators = compare_operators(step, mode) if 2 in levels else []
-        say(f"batch {batch_size}: {len(operators)} operator signatures compared")
-        names = _segment_names(pool.model)
-        segments = compare_segments(step, _ends_segment, names, mode) if 3 in levels else []
-        say(f"batch {batch_size}: {len(segments)} segments compared")
-        batches.append(BatchVerification(batch_size, nodes, operators, segments))
-    return VerifyReport(numerics, batches, all(map(_agrees, batches)))
+    batches = [_verify_batch(pool, forced[:size], mode, levels, say) for size in sorted(set(batch_sizes))]
+    return VerifyReport(numerics, batches, all(_agrees(batch, mode) for batch in batches))
 
 
-def _next_inputs(pool: RequestPool, batch: Sequence[ForcedRequest]) -> dict[str, torch.Tensor]:
-    return pool.step_inputs(
+def _verify_batch(
+    pool: RequestPool, batch: Sequence[ForcedRequest], numerics: Numerics, levels: Collection[int], say: Say
+) -> BatchVerification:
+    inputs = pool.step_inputs(
         [entry.request for entry in batch], [entry.golden.tokens[entry.golden.length] for entry in batch]
     )
+    graph = capture(pool.model, inputs)
+    if 1 in levels:
+        step, passes = compare_passes(graph, inputs)
+    else:
+        step, passes = pass_step(graph, tensors_of(graph, inputs)), []
+    nodes = sum(node.op == "call_function" for node in step.module.graph.nodes)
+    say(f"batch {len(batch)}: {nodes} nodes, {len(passes)} passes compared")
+    operators = compare_operators(step, numerics) if 2 in levels else []
+    say(f"batch {len(batch)}: {len(operators)} operator signatures compared")
+    regions = compare_regions(step, numerics) if 3 in levels else []
+    say(f"batch {len(batch)}: {len(regions)} regions compared")
+    return BatchVerification(len(batch), nodes, passes, operators, regions)
 
 
-def _ends_segment(node: fx.Node) -> bool:
-    return node.target in SEGMENT_ENDS
-
-
-def _segment_names(model: DecodeModel) -> list[str]:
-    names = ["embed"]
-    for layer in range(model.config.num_hidden_layers):
-        if layer in model.config.engram_layer_ids:
-            names.append(f"layers.{layer}.engram")
-        names += [f"layers.{layer}.attn", f"layers.{layer}.ffn"]
-    return [*names, "head"]
-
-
-def _agrees(batch: BatchVerification) -> bool:
+def _agrees(batch: BatchVerification, numerics: Numerics) -> bool:
+    if any(comparison.mismatched for comparison in batch.passes):
+        return False
+    if numerics == "fast":
+        return True
     exact = all(comparison.unexplained == 0 for comparison in batch.operators)
-    return exact and all(comparison.agrees for comparison in batch.segments)
+    return exact and all(comparison.agrees for comparison in batch.regions)

@@ -1,20 +1,35 @@
-"""Levels 2 and 3 as tables for a terminal."""
+"""Levels 1 to 3 as tables for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .compiler.levels.operator_comparison import OperatorComparison
-from .compiler.levels.segment_comparison import SegmentComparison
+from .compiler.levels.pass_comparison import PassComparison
+from .compiler.levels.region_comparison import RegionComparison
 from .verify import VerifyReport
 
 Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 
 def verify_tables(report: VerifyReport) -> list[Table]:
-    """Operators over all batch sizes, one row an overload; segments by batch size, ``!`` beyond the bar; causes."""
-    tables = [_operator_table(report), _segment_table(report), _cause_table(report)]
+    """Passes and regions by batch size, ``!`` where they miss; operators, one row an overload; causes of misses."""
+    tables = [_pass_table(report), _operator_table(report), _region_table(report), _cause_table(report)]
     return [table for table in tables if table[2]]
+
+
+def _pass_table(report: VerifyReport) -> Table:
+    rows: list[tuple[object, ...]] = [
+        (of_pass[0].name, sum(one.elements for one in of_pass), *map(_describe_pass, of_pass))
+        for of_pass in zip(*(batch.passes for batch in report.batches), strict=True)
+    ]
+    columns = ("pass", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
+    return "Level 1: the graph before and after every pass, in eager PyTorch; places changed", columns, rows
+
+
+def _describe_pass(comparison: PassComparison) -> str:
+    bits = f"; {comparison.mismatched} elements off !" if comparison.mismatched else ""
+    return f"{comparison.changed}{bits}"
 
 
 def _operator_table(report: VerifyReport) -> Table:
@@ -39,27 +54,27 @@ def _operator_table(report: VerifyReport) -> Table:
     return f"Level 2: every operator against eager on its own inputs, {report.numerics} numerics", columns, rows
 
 
-def _worst(comparisons: Sequence[OperatorComparison] | Sequence[SegmentComparison]) -> str:
+def _worst(comparisons: Sequence[OperatorComparison] | Sequence[RegionComparison]) -> str:
     distances = [comparison.max_ulps for comparison in comparisons]
     known = [distance for distance in distances if distance is not None]
     return f"{max(known):.2g}" if len(known) == len(distances) else "not a distance"
 
 
-def _segment_table(report: VerifyReport) -> Table:
-    columns = ("segment", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
+def _region_table(report: VerifyReport) -> Table:
+    columns = ("region", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
     rows: list[tuple[object, ...]] = [
-        (of_segment[0].segment, sum(one.elements for one in of_segment), *map(_describe, of_segment))
-        for of_segment in zip(*(batch.segments for batch in report.batches), strict=True)
+        (of_region[0].region, sum(one.elements for one in of_region), *map(_describe, of_region))
+        for of_region in zip(*(batch.regions for batch in report.batches), strict=True)
     ]
-    return f"Level 3: every segment fed what eager was fed, {report.numerics} numerics; elements off", columns, rows
+    return f"Level 3: every region fed what eager was fed, {report.numerics} numerics; elements off", columns, rows
 
 
 def _cause_table(report: VerifyReport) -> Table:
-    causes: dict[str, list[SegmentComparison]] = {}
+    causes: dict[str, list[RegionComparison]] = {}
     for batch in report.batches:
-        for segment in batch.segments:
-            for piece in segment.pieces:
-                causes.setdefault(piece.segment, []).append(piece)
+        for region in batch.regions:
+            for piece in region.pieces:
+                causes.setdefault(piece.region, []).append(piece)
     rows: list[tuple[object, ...]] = [
         (
             cause,
@@ -72,13 +87,13 @@ def _cause_table(report: VerifyReport) -> Table:
         for cause, pieces in sorted(causes.items())
     ]
     return (
-        "Where segments beyond the bar begin to differ: their pieces, each fed what eager was fed",
+        "Where regions beyond the bar begin to differ: their pieces, each fed what eager was fed",
         ("piece ends in", "pieces", "elements", "differing", "bf16 ulps", "off"),
         rows,
     )
 
 
-def _describe(comparison: SegmentComparison) -> str:
+def _describe(comparison: RegionComparison) -> str:
     if comparison.mismatched == 0:
         return "exact" if comparison.different == 0 else "0"
     distance = "not a distance" if comparison.max_ulps is None else f"{comparison.max_ulps:.3g} ulp"

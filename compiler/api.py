@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from ..errors import CaptureError
 from ..passes.context import placeholders
@@ -23,10 +23,11 @@ from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, Repl
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
-from ..runtime.weights import BoundTensors, holds_exactly
+from ..runtime.weights import BoundTensors
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
-from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target, pass_graph
+from .pass_captured import pass_captured
+from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target
 from .region_programs import RegionPrograms, TimedArtifact
 from .regions import CutGraph, Place, Region, cut_graph
 
@@ -81,7 +82,7 @@ def compile_decode(
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
-            passed = pass_graph(step.graph.module, chosen, step.input_keys(), step.holds_bfloat16, step.is_weight)
+            passed = pass_captured(step.graph, chosen)
             pending.append(_cut_step(step, passed, programs, graph_mode))
             report(f"batch {size}: captured, {passed.nodes} nodes in {len(pending[-1].cut.regions)} regions")
         known: set[str] = set()
@@ -102,16 +103,6 @@ class _CapturedStep:
     size: int
     graph: CapturedGraph
     seconds: float
-
-    def holds_bfloat16(self, position: int) -> bool:
-        tensor = self.graph.inputs[position].tensor
-        return tensor is not None and holds_exactly(tensor, torch.bfloat16)
-
-    def is_weight(self, position: int) -> bool:
-        return self.graph.inputs[position].role in {"param", "buffer"}
-
-    def input_keys(self) -> list[object]:
-        return [_memory_key(one) for one in self.graph.inputs]
 
 
 @dataclass(frozen=True)
@@ -245,8 +236,3 @@ def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan
 def _bind(one: GraphInput, carrier: torch.dtype | None, layout: WeightLayout | None) -> InputBinding:
     kind = "slot" if one.role == "slot" else "kv" if one.role == "kv" else "weight"
     return InputBinding(kind, one.qualified_name, one.dtype, one.shape, carrier or one.dtype, layout)
-
-
-def _memory_key(one: GraphInput) -> object:
-    tensor: Tensor | None = one.tensor
-    return one.name if tensor is None else (tensor.data_ptr(), tensor.dtype, one.shape, one.stride)

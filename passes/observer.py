@@ -51,6 +51,10 @@ class PassRecord:
     seconds: float
 
 
+AfterPass = Callable[[PassRecord, fx.GraphModule, PassContext], None]
+"""Called with what a pass did, the graph as it left it and the context of the pipeline."""
+
+
 def run_observed(
     number: int, entry: Pass, module: fx.GraphModule, context: PassContext, dump_directory: Path | None
 ) -> PassRecord:

@@ -17,7 +17,7 @@ from .index_as_strided import index_as_strided
 from .mark_stages import mark_stages
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
-from .observer import Pass, PassRecord, run_observed
+from .observer import AfterPass, Pass, PassRecord, run_observed
 from .order_cache_reads import order_cache_reads
 from .remove_dead_code import remove_dead_code
 from .reslice_kv_views import reslice_kv_views
@@ -49,12 +49,14 @@ def run_passes(
     *,
     limit: int | None = None,
     dump_directory: Path | None = None,
+    after_pass: AfterPass = lambda record, module, context: None,
 ) -> tuple[PassRecord, ...]:
     """Run ``PASSES`` on ``module`` in place; verify what each promises after it, and everything at the end.
 
     Args:
         limit: run only the first ``limit`` passes that are not required; None runs all.
         dump_directory: where each pass leaves its graph before and after.
+        after_pass: called with the graph as each pass left it.
 
     Raises:
         GraphError: a pass broke its promise, or the graph that came out breaks one of them.
@@ -68,6 +70,7 @@ def run_passes(
             records.append(run_observed(number, entry, module, context, dump_directory))
             verify(module, context, entry.promises)
             promised.extend(entry.promises)
+            after_pass(records[-1], module, context)
     verify(module, context, promised)
     module.recompile()
     return tuple(records)

@@ -1,4 +1,4 @@
-"""Levels 2 and 3 of a nano checkpoint, through the command line."""
+"""Levels 1 to 3 of a nano checkpoint, through the command line."""
 
 import json
 
@@ -26,18 +26,22 @@ def verify(directory, *arguments):
     return result, json.loads(out.read_text()) if out.exists() else None
 
 
-def test_every_half_layer_is_within_the_bar(directory):
-    result, report = verify(directory, "--batch-sizes", "1", "--level", "3")
+def test_every_pass_keeps_every_bit_and_every_region_is_within_the_bar(directory):
+    result, report = verify(directory, "--batch-sizes", "1", "--level", "1", "--level", "3")
     assert result.exit_code == 0, result.output
     assert report["agrees"] is True
     (batch,) = report["batches"]
     assert batch["operators"] == []
-    assert [one["segment"] for one in batch["segments"] if not one["within_bar"]] == []
-    names = [one["segment"] for one in batch["segments"]]
-    assert names[:4] == ["embed", "layers.0.attn", "layers.0.ffn", "layers.1.engram"]
-    assert names[-1] == "head"
+    assert [one["name"] for one in batch["passes"] if one["mismatched"]] == []
+    assert batch["passes"][-1]["name"] == "cut into regions"
+    assert [one["region"] for one in batch["regions"] if not one["within_bar"]] == []
+    names = [one["region"] for one in batch["regions"]]
+    assert names[:4] == ["embed", "layers.0.attention", "layers.0.experts", "layers.1.engram"]
+    assert names[-1] == "end"
+    assert batch["passes"][-1]["changed"] == len(names)
+    assert "Level 1: the graph before and after every pass" in result.output
     assert "Level 2" not in result.output
-    assert "Level 3: every segment" in result.output
+    assert "Level 3: every region" in result.output
 
 
 @pytest.mark.slow
@@ -68,6 +72,6 @@ def test_larger_batches(directory, numerics):
     result, report = verify(directory, "--batch-sizes", "2,4", "--numerics", numerics)
     assert result.exit_code == 0, result.output
     assert [batch["batch_size"] for batch in report["batches"]] == [2, 4]
-    assert report["agrees"] or numerics == "fast"
+    assert report["agrees"]
     assert "Level 2: every operator" in result.output
-    assert "Level 3: every segment" in result.output
+    assert "Level 3: every region" in result.output

@@ -1,1 +1,1 @@
-"""Measurements of what lowering and compiling do to a graph: operator by operator, and segment by segment."""
+"""What passes, lowering and compiling do to a step: pass by pass, operator by operator, region by region."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,9 @@ from ..lowering.options import Numerics
 from .distance import Difference, difference
 from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, operator_calls, table_entry
-from .programs import HostProgram, ProgramSource, compile_programs
+from .programs import HostProgram, Progress, compile_graphs
 from .single_operator import single_operator_graph
 from .step import Step
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ def compare_operators(
         key = decompositions.key(node)
         nodes.setdefault(key, node)
         places[key] += 1
-    sources = [ProgramSource(single_operator_graph(node)) for node in nodes.values()]
-    programs = compile_programs(sources, numerics, lambda done: progress(done, len(sources)))
+    programs = compile_graphs(map(single_operator_graph, nodes.values()), numerics, progress)
     run = _ComparedRun(decompositions, dict(zip(nodes, programs, strict=True)))
     run.interpret(step.module, step.inputs)
     return [run.tallies[key].report(node, key[1], places[key]) for key, node in nodes.items() if run.tallies[key].calls]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from torch import Tensor, fx
 
@@ -14,21 +13,18 @@ from ...runtime.devices.pjrt import host_device
 from ...runtime.memory import is_shareable, shareable_copy
 from ..lowering.lower import lower_graph
 from ..lowering.options import Numerics
+from ..region_programs import RegionPrograms
+from ..regions import Region
 from ..targets.host import HostTarget
 
-
-@dataclass(frozen=True)
-class ProgramSource:
-    """A functional graph to compile; ``aliases`` maps an output to the input whose memory it takes over."""
-
-    module: fx.GraphModule
-    aliases: Mapping[int, int] = field(default_factory=dict)
+Progress = Callable[[int, int], None]
+"""Called with how many programs are ready, and how many there will be."""
 
 
-def compile_programs(
-    sources: Iterable[ProgramSource], numerics: Numerics, progress: Callable[[int], None] = lambda done: None
+def compile_graphs(
+    modules: Iterable[fx.GraphModule], numerics: Numerics, progress: Progress = lambda done, total: None
 ) -> list[HostProgram]:
-    """Compile in as many threads as there are processors, equal modules once; ``progress`` counts sources.
+    """Compile in as many threads as there are processors, graphs that are lowered to equal modules once.
 
     Raises:
         LoweringError: an operator has no lowering.
@@ -37,18 +33,33 @@ def compile_programs(
     target = HostTarget()
     options = target.lowering_options(numerics)
     compiling: dict[bytes, Future[Artifact]] = {}
-    programs: dict[bytes, HostProgram] = {}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         # Lowering traces with FX, which works in one thread at a time.
-        modules = [lower_graph(source.module, options, source.aliases) for source in sources]
-        for module in modules:
+        lowered = [lower_graph(module, options) for module in modules]
+        for module in lowered:
             if module.bytecode not in compiling:
                 compiling[module.bytecode] = pool.submit(target.compile, module)
-        for done, module in enumerate(modules, 1):
+        programs: dict[bytes, HostProgram] = {}
+        for done, module in enumerate(lowered, 1):
             if module.bytecode not in programs:
                 programs[module.bytecode] = HostProgram(compiling[module.bytecode].result())
-            progress(done)
-    return [programs[module.bytecode] for module in modules]
+            progress(done, len(lowered))
+    return [programs[module.bytecode] for module in lowered]
+
+
+def compile_regions(
+    regions: Sequence[Region], numerics: Numerics, progress: Progress = lambda done, total: None
+) -> list[HostProgram]:
+    """One program for each kind of region, as mode "regions" compiles them; raises what ``compile_graphs`` raises."""
+    programs: dict[str, HostProgram] = {}
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        compiling = RegionPrograms(HostTarget(), numerics, pool)
+        kinds = [compiling.program(region) for region in regions]
+        for done, (kind, program) in enumerate(kinds, 1):
+            if kind not in programs:
+                programs[kind] = HostProgram(program.result().artifact)
+            progress(done, len(kinds))
+    return [programs[kind] for kind, _ in kinds]
 
 
 class HostProgram:

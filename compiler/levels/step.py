@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx, nn
 
-from ...passes.context import PassContext, placeholders
-from ...passes.pipeline import run_passes
-from ..capture import GraphInput, capture
+from ...passes.context import PassContext
+from ...passes.observer import AfterPass
+from ..capture import CapturedGraph, capture
+from ..pass_captured import pass_captured
+from ..pipeline import find_target
+from ..regions import CutGraph, cut_graph
 
 
 @dataclass(frozen=True)
 class Step:
     """A functional graph and one tensor for each of its placeholders.
 
-    ``carried`` names the dtype whose bits an integer placeholder carries.
+    Attributes:
+        aliases: output index -> index of the input that it is the new version of.
+        carried: index of an updated input -> the dtype whose bits it carries as an integer.
+        stage_names: names of the stages that the graph's nodes are marked with.
     """
 
     module: fx.GraphModule
     inputs: tuple[Tensor, ...]
-    carried: Mapping[fx.Node, torch.dtype]
+    aliases: Mapping[int, int]
+    carried: Mapping[int, torch.dtype]
+    stage_names: Sequence[str]
+
+    def cut(self) -> CutGraph:
+        """The regions that mode "regions" makes of this step."""
+        return cut_graph(self.module, self.aliases, self.stage_names)
 
 
 def trace_step(model: nn.Module, inputs: Mapping[str, Tensor], target: str = "host") -> Step:
@@ -33,16 +45,38 @@ def trace_step(model: nn.Module, inputs: Mapping[str, Tensor], target: str = "ho
         GraphError: the graph breaks an invariant of the lowering.
     """
     graph = capture(model, inputs)
-    context = PassContext(target=target)
-    run_passes(graph.module, context)
-    nodes = placeholders(graph.module)
+    return pass_step(graph, tensors_of(graph, inputs), target)
+
+
+def pass_step(
+    graph: CapturedGraph,
+    tensors: Sequence[Tensor],
+    target: str = "host",
+    after_pass: AfterPass = lambda record, module, context: None,
+) -> Step:
+    """Run the passes on ``graph`` in place; ``tensors`` are those behind its placeholders as captured."""
+    context = pass_captured(graph, find_target(target), after_pass).context
     return Step(
         module=graph.module,
-        inputs=tuple(_fed(one, inputs, context.carriers.get(index)) for index, one in enumerate(graph.inputs)),
-        carried={nodes[index]: graph.inputs[index].dtype for index in context.carriers},
+        inputs=tuple(as_fed(tensors, context)),
+        aliases=context.aliases,
+        carried={index: graph.inputs[index].dtype for index in context.aliases.values() if index in context.carriers},
+        stage_names=context.stage_names,
     )
 
 
-def _fed(one: GraphInput, inputs: Mapping[str, Tensor], carrier: torch.dtype | None) -> Tensor:
-    tensor = inputs[one.qualified_name] if one.tensor is None else one.tensor
-    return tensor.detach() if carrier is None else tensor.detach().view(carrier)
+def tensors_of(graph: CapturedGraph, inputs: Mapping[str, Tensor]) -> list[Tensor]:
+    """The tensor behind each placeholder: the model's own, or one of the call's keyword tensors."""
+    owned = [inputs[one.qualified_name] if one.tensor is None else one.tensor for one in graph.inputs]
+    return [tensor.detach() for tensor in owned]
+
+
+def as_fed(tensors: Sequence[Tensor], context: PassContext) -> list[Tensor]:
+    """Tensors in the types and arrangements that the passes asked for; one of equal type or width shares memory."""
+    fed = list(tensors)
+    for index, carrier in context.carriers.items():
+        same_width = carrier.itemsize == fed[index].dtype.itemsize
+        fed[index] = fed[index].view(carrier) if same_width else fed[index].to(carrier)
+    for index, layout in context.layouts.items():
+        fed[index] = layout.arrange(fed[index])
+    return fed

@@ -1,10 +1,11 @@
-"""A step small enough to compile in a second: a cache, a loop inside a kernel, a matrix product, two halves."""
+"""A step small enough to compile in a second: a cache, a loop inside a kernel, a matrix product, two stages."""
 
 import pytest
 import torch
 from deepinfer_neuron.compiler.levels.step import trace_step
 from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_expand, sinkhorn
 from deepinfer_neuron.model.kernels.normalization import rms_norm
+from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from torch import nn
 
 
@@ -25,20 +26,25 @@ class TwoHalves(nn.Module):
             self.cache[rows + half] = output - streams[:, 0]
             gathered = self.cache[rows.flip(0)] * 0.5
             streams = hyper_connection_expand(gathered, streams, comb[:, 0] + comb[:, 1], comb)
+            (streams,) = stage_boundary(f"half {half}", streams)
         return streams.float().sum(1)
 
 
 @pytest.fixture(scope="module")
-def step():
+def model():
+    return TwoHalves()
+
+
+@pytest.fixture(scope="module")
+def inputs():
     generator = torch.Generator().manual_seed(6)
-    inputs = {
+    return {
         "streams": torch.randn(3, 4, 64, generator=generator).bfloat16(),
         "rows": torch.tensor([7, 2, 5]),
         "mixing": torch.randn(3, 4, 4, generator=generator),
     }
-    return trace_step(TwoHalves(), inputs)
 
 
 @pytest.fixture(scope="module")
-def is_end():
-    return lambda node: node.target is hyper_connection_expand
+def step(model, inputs):
+    return trace_step(model, inputs)

@@ -1,36 +1,36 @@
 import torch
-from deepinfer_neuron.compiler.levels.segment_comparison import compare_segments
+from deepinfer_neuron.compiler.levels.region_comparison import compare_regions
 from deepinfer_neuron.compiler.lowering.registry import LOWERINGS
 
 aten = torch.ops.aten
-NAMES = ["first", "second", "rest"]
+NAMES = ["half 0", "half 1", "end"]
 
 
-def test_exact_segments_are_within_the_bar_and_only_written_rows_count(step, is_end):
+def test_exact_regions_are_within_the_bar_and_only_written_rows_count(step):
     before = [tensor.clone() for tensor in step.inputs]
-    comparisons = compare_segments(step, is_end, NAMES, "exact")
-    assert [one.segment for one in comparisons] == NAMES
+    comparisons = compare_regions(step, "exact")
+    assert [one.region for one in comparisons] == NAMES
     assert all(one.agrees and one.within_bar and one.pieces == () for one in comparisons)
     assert all(torch.equal(tensor, kept) for tensor, kept in zip(step.inputs, before, strict=True))
     written, streams = 3 * 64, 3 * 4 * 64
     assert [one.elements for one in comparisons] == [written + streams, written + streams, 3 * 64]
 
 
-def test_a_wrong_lowering_is_beyond_the_bar_and_its_piece_is_named(step, is_end, monkeypatch):
+def test_a_wrong_lowering_is_beyond_the_bar_and_its_piece_is_named(step, monkeypatch):
     right = LOWERINGS[aten.sub.Tensor]
     monkeypatch.setitem(
         LOWERINGS, aten.sub.Tensor, lambda emitter, result, a, b, **keywords: right(emitter, result, b, a, **keywords)
     )
-    first, second, rest = compare_segments(step, is_end, NAMES, "exact")
+    first, second, rest = compare_regions(step, "exact")
     assert rest.agrees
     for one in (first, second):
         assert not one.agrees
         assert not one.within_bar
         assert one.mismatched > 100
-        assert any("sinkhorn" in piece.segment and "conftest.py" in piece.segment for piece in one.pieces)
+        assert any("sinkhorn" in piece.region and "conftest.py" in piece.region for piece in one.pieces)
 
 
-def test_an_error_of_one_bfloat16_ulp_in_a_cache_row_is_beyond_the_bar(step, is_end, monkeypatch):
+def test_an_error_of_one_bfloat16_ulp_in_a_cache_row_is_beyond_the_bar(step, monkeypatch):
     right = LOWERINGS[aten.index_put.default]
     add = LOWERINGS[aten.add.Tensor]
 
@@ -39,15 +39,15 @@ def test_an_error_of_one_bfloat16_ulp_in_a_cache_row_is_beyond_the_bar(step, is_
         return add(emitter, result, right(emitter, result, root, indices, rows), 1)
 
     monkeypatch.setitem(LOWERINGS, aten.index_put.default, off)
-    first, _, rest = compare_segments(step, is_end, NAMES, "exact")
+    first, _, rest = compare_regions(step, "exact")
     assert not first.within_bar
     assert first.max_ulps >= 1
     assert first.mismatched >= 12 * 64
     assert rest.within_bar
 
 
-def test_progress_counts_segments_in_fast_numerics_too(step, is_end):
+def test_progress_counts_regions_in_fast_numerics_too(step):
     seen = []
-    comparisons = compare_segments(step, is_end, NAMES, "fast", lambda done, total: seen.append((done, total)))
+    comparisons = compare_regions(step, "fast", lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     assert all(one.different < one.elements for one in comparisons)
