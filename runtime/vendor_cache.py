@@ -45,13 +45,13 @@ class VendorModule:
         compiler_version: such as ``2.27.5334.0+6f180f47``.
         module_hash: the vendor's hash of the module.
         flags_hash: the vendor's hash of the flags.
-        flags: the compiler flags, or None if they were not recorded.
+        flags: the compiler flags, or None if they were not recorded or cannot be read.
         state: ``success``: compiled. ``failed``: there is a log and no program; the vendor's tools refuse to try
             again, also after an interrupt. ``active``: being compiled. ``stale``: begun and given up. ``empty``: none.
         neff: the program, if there is one; whole only in state ``success``.
         neff_bytes: its size.
         hlo: the module that was compiled, if it was kept.
-        log_tail: last lines of the compiler's log, or nothing.
+        log_tail: last lines of the compiler's log; nothing if there is none or it must not be read.
         age_s: seconds since any of the files was written.
     """
 
@@ -186,10 +186,10 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process of this machine holds the lock; asking waits for nobody and leaves no trace."""
+    """Whether a process of this machine is seen to hold the lock; asking waits for nobody and leaves no trace."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -203,7 +203,7 @@ def _is_held(lock: Path) -> bool:
 def _flags(path: Path) -> tuple[str, ...] | None:
     try:
         flags = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (FileNotFoundError, PermissionError, ValueError, RecursionError):
         return None
     return tuple(map(str, flags)) if isinstance(flags, list) else None
 
@@ -213,6 +213,6 @@ def _tail(log: Path) -> str:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return ""
     return "\n".join(text.splitlines()[-_TAIL_LINES:])

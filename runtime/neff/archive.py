@@ -17,7 +17,7 @@ from .stream import ArchiveStream
 _BLOCK = 512
 _REGULAR, _DIRECTORY = (b"0", b"\0"), b"5"
 _PAX, _PAX_GLOBAL, _GNU_LONG_NAME = b"x", b"g", b"L"
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|^/|^[A-Za-z]:")
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|^/|^[A-Za-z]:/")
 
 
 @dataclass(frozen=True)

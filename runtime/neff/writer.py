@@ -15,8 +15,8 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ...errors import ArtifactError
-from .descriptor import DESCRIPTOR, NeffTensor, define, describe
+from ...errors import ArtifactError, ConfigError
+from .descriptor import ANY_TARGET, DESCRIPTOR, TARGET_NAMES, NeffTensor, define, describe
 from .header import PACKAGE_MD5, NeffHeader, digest_of
 
 
@@ -47,7 +47,11 @@ def make_neff(
 
     Raises:
         ArtifactError: a value the format cannot hold, or a member that clashes with a descriptor.
+        ConfigError: an unknown target, or neither 1 nor 2 cores.
     """
+    if target not in (*TARGET_NAMES, ANY_TARGET) or logical_core_size not in (1, 2):
+        expected = f"one of {', '.join(TARGET_NAMES)} or {ANY_TARGET}, and 1 or 2"
+        raise ConfigError(f"NEFF for {target!r} and {logical_core_size} physical cores: expected {expected}")
     graphs = tuple(f"sg{number:02}" for number in range(logical_core_size))
     declared = tuple(tensors)
     if strangers := {tensor.subgraph for tensor in declared} - set(graphs):

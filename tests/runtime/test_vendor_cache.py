@@ -158,6 +158,20 @@ def test_a_module_removed_meanwhile_is_empty(tmp_path, monkeypatch):
     assert find_modules(tmp_path)[0].state == "empty"
 
 
+def test_files_of_another_user_are_judged_by_their_names(tmp_path, monkeypatch):
+    make_module(tmp_path, HLO | LOCK, age_s=9999)
+    make_module(tmp_path, {"model.log": b"secret"}, name="MODULE_7+7", flags=["--target=trn1"])
+
+    def forbidden(*arguments: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.open", forbidden)
+    monkeypatch.setattr(Path, "open", forbidden)
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    found = [(module.state, module.flags, module.log_tail) for module in find_modules(tmp_path)]
+    assert found == [("stale", None, ""), ("failed", None, "")]
+
+
 def test_a_missing_root_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no such directory"):
         find_modules(tmp_path / "gone")

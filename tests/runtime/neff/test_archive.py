@@ -39,6 +39,13 @@ def test_long_names_and_directories(dialect):
     assert read_archive(archive).members == (Member("sg00", 0, True), Member(name, 1, False))
 
 
+def test_a_colon_in_a_name_is_no_drive():
+    assert read_archive(pack_archive({"sg00/x:0.npy": b"1", "x:0.npy": b"2"}), everything).contents.keys() == {
+        "sg00/x:0.npy",
+        "x:0.npy",
+    }
+
+
 def test_the_root_directory_is_no_member():
     assert read_archive(tar_of(tar_file("./", type=tarfile.DIRTYPE), tar_file("./a"))).members == (
         Member("a", 0, False),

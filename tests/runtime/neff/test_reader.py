@@ -179,10 +179,16 @@ def test_a_malformed_definition_is_refused(definition, message):
     [
         ({"members": {"kelf-a.json": b""}}, "written by make_neff"),
         ({"tensors": [NeffTensor("sg01", "x", "input", 1)]}, "tensors of subgraphs"),
-        ({"logical_core_size": 3}, "lnc_size is 3"),
+        ({"feature_bits": 1 << 30}, "feature_bits"),
     ],
-    ids=["clash", "subgraph", "cores"],
+    ids=["clash", "subgraph", "feature"],
 )
 def test_what_the_format_cannot_hold_is_not_written(changes, message):
     with pytest.raises(ArtifactError, match=message):
+        small_neff(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"target": "inf1"}, {"logical_core_size": 0}, {"logical_core_size": 3}], ids=str)
+def test_a_device_that_is_not_known_is_not_written_for(changes):
+    with pytest.raises(ConfigError, match="expected one of trn1, trn2, trn3 or"):
         small_neff(**changes)
