@@ -100,7 +100,8 @@ def explain_runner(runner: DecodeRunner) -> list[ExplainedStep]:
     """Every batch size that a runner was compiled for in this process, smallest first."""
     replays = {replay.batch_size: replay for replay in runner.plan.replays}
     reports = sorted(runner.reports, key=lambda report: report.batch_size)
-    return [explain_step(replays[report.batch_size], report, runner.artifacts) for report in reports]
+    artifacts = {digest: executable.artifact for digest, executable in runner.executables.items()}
+    return [explain_step(replays[report.batch_size], report, artifacts) for report in reports]
 
 
 def explain_step(replay: ReplayPlan, report: CompileReport, artifacts: Mapping[str, Artifact]) -> ExplainedStep:
