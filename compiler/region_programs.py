@@ -29,7 +29,7 @@ class RegionPrograms:
     def __init__(self, target: Target, numerics: Numerics, pool: Executor):
         self._target = target
         self._options = target.lowering_options(numerics)
-        self._decompositions = Decompositions()
+        self._decompositions = Decompositions(self._options)
         self._pool = pool
         self._programs: dict[str, Future[TimedArtifact]] = {}
 

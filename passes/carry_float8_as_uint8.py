@@ -17,13 +17,13 @@ import torch
 from torch import fx
 
 from .context import PassContext, emit_before, erase_unused, output_node, placeholders, results
-from .float8 import FORMATS, decode_before, encode_before
+from .float8 import E4M3_MAX, FORMATS, decode_before, encode_before
 from .result_type import as_type
 
 aten = torch.ops.aten
 
-NARROW_RANGE_TARGETS = frozenset({"trn1", "trn2"})
-"""Targets whose e4m3 ends at 240."""
+NARROW_E4M3_MAX = {"trn1": 240.0, "trn2": 240.0}
+"""The largest e4m3 number of the targets whose format ends below float8_e4m3fn's."""
 
 _CASTS = {aten._to_copy.default, torch.ops.prims.convert_element_type.default}
 _MOVES = {
@@ -51,13 +51,18 @@ def carry_float8_as_uint8(module: fx.GraphModule, context: PassContext) -> int:
 
     Leaves ``context.carriers`` for the inputs and ``context.result_dtypes`` for the outputs.
     """
+    return replace_float8_by_codes(module, context, NARROW_E4M3_MAX.get(context.target, E4M3_MAX))
+
+
+def replace_float8_by_codes(module: fx.GraphModule, context: PassContext, e4m3_max: float) -> int:
+    """``carry_float8_as_uint8`` for any graph; casts to e4m3fn saturate at ``e4m3_max``."""
     changed = _retype_inputs(module, context)
     coded: dict[fx.Node, _Coded] = {}
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and _format_of(node) is not None:
             coded[node] = _retype_constant(module, node)
         elif node.op == "call_function":
-            changed += _rewrite(node, coded, context.target in NARROW_RANGE_TARGETS)
+            changed += _rewrite(node, coded, e4m3_max)
     _return_codes(module, context, coded)
     if changed:
         erase_unused(module.graph)
@@ -97,13 +102,13 @@ def _return_codes(module: fx.GraphModule, context: PassContext, coded: Mapping[f
     output.args = fx.map_arg(output.args, lambda node: coded[node].node if node in coded else node)
 
 
-def _rewrite(node: fx.Node, coded: dict[fx.Node, _Coded], narrow_range: bool) -> bool:
+def _rewrite(node: fx.Node, coded: dict[fx.Node, _Coded], e4m3_max: float) -> bool:
     """Give a node that makes or takes float8 its uint8 form; returns whether it is such a node."""
     target, sources = _format_of(node), [source for source in node.all_input_nodes if source in coded]
     if target is None and not sources:
         return False
     if node.target in _CASTS:
-        _rewrite_cast(node, coded, target, narrow_range)
+        _rewrite_cast(node, coded, target, e4m3_max)
     elif node.target is aten.view.dtype:
         _rewrite_view(node, coded, target)
     elif target is not None and _only_moves(node, coded):
@@ -114,7 +119,7 @@ def _rewrite(node: fx.Node, coded: dict[fx.Node, _Coded], narrow_range: bool) ->
     return True
 
 
-def _rewrite_cast(node: fx.Node, coded: dict[fx.Node, _Coded], target: torch.dtype | None, narrow_range: bool) -> None:
+def _rewrite_cast(node: fx.Node, coded: dict[fx.Node, _Coded], target: torch.dtype | None, e4m3_max: float) -> None:
     value: Any = node.args[0]
     if value in coded:
         if coded[value].format is target:
@@ -125,7 +130,7 @@ def _rewrite_cast(node: fx.Node, coded: dict[fx.Node, _Coded], target: torch.dty
     if target is None:
         node.replace_all_uses_with(value)
     else:
-        coded[node] = _Coded(encode_before(node, value, target, narrow_range), target)
+        coded[node] = _Coded(encode_before(node, value, target, e4m3_max), target)
 
 
 def _rewrite_view(node: fx.Node, coded: dict[fx.Node, _Coded], target: torch.dtype | None) -> None:

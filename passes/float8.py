@@ -22,7 +22,9 @@ aten = torch.ops.aten
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
 _HALF = 0x400000
-_CODE_OF_240 = 0x77
+
+E4M3_MAX = 448.0
+"""The largest float8_e4m3fn number."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,10 @@ def decode_before(anchor: fx.Node, codes: fx.Node, source: torch.dtype, result: 
     return number if result is torch.float32 else emit(aten._to_copy.default, number, dtype=result)
 
 
-def encode_before(anchor: fx.Node, value: fx.Node, target: torch.dtype, narrow_range: bool = False) -> fx.Node:
+def encode_before(anchor: fx.Node, value: fx.Node, target: torch.dtype, e4m3_max: float = E4M3_MAX) -> fx.Node:
     """Emit the uint8 codes of ``value`` in the format ``target``: nearest, ties to even, saturated as torch does.
 
-    ``narrow_range``: saturate e4m3fn at 240, where the format of that name on Trainium 1 and 2 ends.
+    ``e4m3_max``: where e4m3fn saturates; the format of that name on Trainium 1 and 2 ends at 240.
     """
     emit = partial(emit_before, anchor)
     if value.meta["val"].dtype is not torch.float32:
@@ -85,12 +87,18 @@ def encode_before(anchor: fx.Node, value: fx.Node, target: torch.dtype, narrow_r
     if target is torch.float8_e8m0fnu:
         codes = _power_codes(emit, bits)
     else:
-        narrow = narrow_range and target is torch.float8_e4m3fn
-        codes = _signed_codes(emit, bits, replace(SIGNED[target], largest=_CODE_OF_240) if narrow else SIGNED[target])
+        form = SIGNED[target]
+        if target is torch.float8_e4m3fn:
+            form = replace(form, largest=_code_of(e4m3_max))
+        codes = _signed_codes(emit, bits, form)
     return emit(aten._to_copy.default, codes, dtype=torch.uint8)
 
 
 Emit = Callable[..., fx.Node]
+
+
+def _code_of(number: float) -> int:
+    return int(torch.tensor(number).to(torch.float8_e4m3fn).view(torch.uint8))
 
 
 def _signed_bits(emit: Emit, codes: fx.Node, form: SignedFormat) -> fx.Node:

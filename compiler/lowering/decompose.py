@@ -12,13 +12,17 @@ from torch._ops import OpOverload
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves
 
+from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
+from ...passes.context import PassContext
+from .options import LoweringOptions
 from .record import record
 
 
 class Decompositions:
-    """Decomposition graphs, traced once for each operator signature."""
+    """Decomposition graphs, recorded once for each operator signature, in the types that ``options`` allow."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: LoweringOptions | None = None) -> None:
+        self._options = options or LoweringOptions()
         self._graphs: dict[Any, fx.GraphModule] = {}
 
     def exists(self, node: fx.Node) -> bool:
@@ -41,8 +45,14 @@ class Decompositions:
         """A functional aten graph; its placeholders are the node's distinct tensor inputs in order of first use."""
         key = self.key(node)
         if key not in self._graphs:
-            self._graphs[key] = _trace(node, decomposition_table[node.target])  # pyright: ignore
+            self._graphs[key] = self._made(node)
         return self._graphs[key]
+
+    def _made(self, node: fx.Node) -> fx.GraphModule:
+        module = _trace(node, decomposition_table[node.target])  # pyright: ignore[reportArgumentType]
+        if not self._options.float8:
+            replace_float8_by_codes(module, PassContext(), self._options.e4m3_max)
+        return module
 
 
 def _trace(node: fx.Node, decomposition: Callable[..., Any]) -> fx.GraphModule:

@@ -12,6 +12,8 @@ import torch
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from ...errors import LoweringError
+from ...passes.float8 import FORMATS
 from .options import LoweringOptions
 from .tensor import MLIR_NAMES, SATURATING, Tensor, computation_dtype, is_float
 
@@ -42,6 +44,8 @@ class Emitter:
 
     def element_type(self, dtype: torch.dtype) -> ir.Type:
         """The MLIR element type of a torch dtype, made once per module."""
+        if dtype in FORMATS and not self.options.float8:
+            raise LoweringError(f"the target has no {dtype}: view operands as torch.uint8 and decode them by a cast")
         if dtype not in self._elements:
             self._elements[dtype] = ir.Type.parse(MLIR_NAMES[dtype])
         return self._elements[dtype]

@@ -90,14 +90,15 @@ def lower_graph(
     """Lower a functional, static-shape aten graph with flat tensor outputs.
 
     ``aliases`` maps an output index to the input whose memory it may reuse; shapes and dtypes must agree. Lowerings
-    that are given the same ``decompositions`` trace each operator signature once between them.
+    that are given the same ``decompositions``, made for the same options, record each operator signature once
+    between them.
 
     Raises:
         LoweringError: naming every operator without a lowering, a dynamic shape, a dtype without a
             StableHLO type or an output that is no tensor, with the model's source line.
     """
     aliases = dict(aliases or {})
-    decompositions = decompositions or Decompositions()
+    decompositions = decompositions or Decompositions(options)
     check_graph(module.graph, decompositions)
     placeholders = module.graph.find_nodes(op="placeholder")
     inputs = tuple(_tensor_type(node) for node in placeholders)
