@@ -274,18 +274,26 @@ def bench(
     ] = None,
     size: Annotated[Size, typer.Option(help="With --layers: the model whose layers are repeated.")] = Size.tiny,
     mode: Annotated[GraphMode, typer.Option(help="With --layers: how they are compiled.")] = GraphMode.regions,
+    programs: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="With --layers: compile too, or time lowering alone.")
+    ] = True,
     json: JsonOption = None,
 ) -> None:
     """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
     with clean_errors():
         from .benchmarks.decode_step import time_decode_steps
         from .benchmarks.layer_count import fit_by_nodes, time_layer_counts
+        from .benchmarks.lowering_speed import fit_lowering, time_lowering_of_layers
         from .benchmarks.pool_size import time_pool_sizes
-        from .benchmarks.tables import fit_table, layer_table, pool_table, root_table, step_table
+        from .benchmarks.tables import fit_table, layer_table, lowering_table, pool_table, root_table, step_table
         from .benchmarks.view_stores import time_root_sizes
 
         kind = "layers" if layers else "roots" if roots else "pools" if pools else "steps"
-        if layers is not None:
+        if layers is not None and not programs:
+            results = time_lowering_of_layers(size.value, parse_sizes(layers), mode.value, rounds, print_now)
+            print_table(*fit_table(fit_lowering(results)))
+            table = lowering_table(results)
+        elif layers is not None:
             results = time_layer_counts(size.value, parse_sizes(layers), mode.value, print_now)
             print_table(*fit_table(fit_by_nodes(results)))
             table = layer_table(results)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import linear_regression
 
 from ..compiler.api import compile_decode
 from ..model.checkpoint.sizes import config_json
@@ -12,6 +11,7 @@ from ..model.config import ModelConfig
 from ..model.kv_cache import CacheGeometry
 from ..runtime.stats import CompileReport
 from ..workbench import Say
+from .linear_fit import LinearFit, fit_line
 from .repeated_layers import repeat_layers, zero_model
 
 BATCH_SIZE = 2
@@ -30,14 +30,6 @@ class LayerCountCost:
     report: CompileReport
     capture_ratio: float
     compile_ratio: float
-
-
-@dataclass(frozen=True)
-class LinearFit:
-    """The least-squares line ``milliseconds = fixed_ms + ms_per_node * nodes``."""
-
-    fixed_ms: float
-    ms_per_node: float
 
 
 def time_layer_counts(size: str, layer_counts: Sequence[int], mode: str, say: Say) -> list[LayerCountCost]:
@@ -76,8 +68,7 @@ def fit_by_nodes(costs: Sequence[LayerCountCost]) -> dict[str, LinearFit]:
         "capture": [cost.report.capture_s for cost in costs],
         "passes and lowering": [cost.report.passes_s + cost.report.lowering_s for cost in costs],
     }
-    lines = {stage: linear_regression(nodes, values) for stage, values in seconds.items()}
-    return {stage: LinearFit(line.intercept * 1e3, line.slope * 1e3) for stage, line in lines.items()}
+    return {stage: fit_line(nodes, [one * 1e3 for one in values]) for stage, values in seconds.items()}
 
 
 def _compile(config: ModelConfig, mode: str) -> CompileReport:

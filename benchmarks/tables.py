@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .decode_step import StepTimes
-from .layer_count import LayerCountCost, LinearFit
+from .layer_count import LayerCountCost
+from .linear_fit import LinearFit
+from .lowering_speed import LayersTime
 from .pool_size import PoolTime
 from .view_stores import RootTime
 
@@ -74,6 +76,25 @@ def layer_table(costs: Sequence[LayerCountCost]) -> Table:
         for cost in costs
     ]
     return f"Compiling more layers of the same kinds, mode {costs[0].report.mode}", columns, rows
+
+
+def lowering_table(times: Sequence[LayersTime]) -> Table:
+    """One row a layer count."""
+    rows: list[tuple[object, ...]] = [
+        (
+            one.layers,
+            one.step.nodes,
+            _number(one.step.passes_ms, ".1f"),
+            _number(one.step.lowering_ms, ".1f"),
+            _number(one.step.ms_per_1000_nodes, ".0f"),
+        )
+        for one in times
+    ]
+    return (
+        "Passes and lowering, shortest times",
+        ("layers", "nodes", "passes ms", "lowering ms", "per 1000 nodes"),
+        rows,
+    )
 
 
 def fit_table(fits: Mapping[str, LinearFit]) -> Table:
