@@ -6,12 +6,12 @@ Modules are imported inside the commands, so that ``--help`` answers at once.
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .cli_options import Dtype, EngineMode, JsonOption, ModeOption, NumericsMode, Size, Switch
 from .cli_vendor import vendor
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
@@ -22,19 +22,10 @@ cache = typer.Typer(no_args_is_help=True, help="What was compiled before.")
 cache.add_typer(vendor, name="vendor")
 main.add_typer(cache, name="cache")
 
-JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
-
 
 @main.callback(help="Compile and replay the decode step of a language model for AWS Trainium.")
 def _root() -> None:
     pass
-
-
-class Size(StrEnum):
-    """Sizes of a made-up checkpoint."""
-
-    tiny = "tiny"
-    nano = "nano"
 
 
 @tiny.command("make")
@@ -69,20 +60,6 @@ def tiny_check(
         rows.append(("all", summary.tensors, summary.bytes))
         print_table(f"{directory}: {len(summary.shards)} shards, good", ("dtype", "tensors", "bytes"), rows)
         write_report(json, summary)
-
-
-class Dtype(StrEnum):
-    """Types of weights and activations."""
-
-    bf16 = "bf16"
-    fp32 = "fp32"
-
-
-class Switch(StrEnum):
-    """A rounding step that is taken or left out."""
-
-    on = "on"
-    off = "off"
 
 
 @main.command("golden")
@@ -138,32 +115,11 @@ def compare(
             print_table(*table)
         if comparison.missing:
             print(f"missing in {candidate}: {', '.join(comparison.missing)}")
+        if comparison.left_out:
+            print(f"left out of {candidate}: {', '.join(comparison.left_out)}")
         write_report(json, asdict(comparison) | {"agrees": comparison.agrees})
     if not comparison.agrees:
         raise typer.Exit(1)
-
-
-class NumericsMode(StrEnum):
-    """How a graph is lowered."""
-
-    exact = "exact"
-    fast = "fast"
-
-
-class GraphMode(StrEnum):
-    """How a step is compiled."""
-
-    whole = "whole"
-    regions = "regions"
-
-
-ModeOption = Annotated[
-    GraphMode | None,
-    typer.Option(
-        help="whole: one program for a step. regions: one for each kind of stage. "
-        "Default: DEEPINFER_NEURON_GRAPH_MODE, else whole."
-    ),
-]
 
 
 @main.command("compile")
@@ -209,6 +165,44 @@ def compile_step(
             write_picture(path, result.steps)
             print(f"{path}: the regions as a picture")
         write_report(json, result)
+
+
+@main.command("run")
+def run(
+    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    mode: Annotated[
+        EngineMode | None,
+        typer.Option(help="Default: eager if DEEPINFER_ENFORCE_EAGER, else DEEPINFER_NEURON_GRAPH_MODE, else whole."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Prompts that are decoded together.")] = 1,
+    target: Annotated[str, typer.Option(help="Whose compiler is used.")] = "host",
+    numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
+        NumericsMode.fast
+    ),
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Keep the residual streams after each layer; in mode eager only.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the values for `compare`.")] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Exit with 1 if logits differ from the golden ones by more than the noise."),
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Run the golden prompts through the engine, feeding the golden tokens, and compare."""
+    with clean_errors():
+        from .golden_run import RunOptions, run_golden
+        from .model.accuracy.tables import comparison_tables
+
+        options = RunOptions(mode and mode.value, batch_size, target, numerics.value, hidden)
+        report = run_golden(directory, options, out, print_now)
+        for table in comparison_tables(report.comparison):
+            print_table(*table)
+        if out is not None:
+            print(f"{out}: values of {len(report.choices)} prompts in mode {report.mode}")
+        write_report(json, report.to_json())
+    if compare and not report.comparison.agrees:
+        raise typer.Exit(1)
 
 
 @main.command("demo")

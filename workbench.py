@@ -32,11 +32,16 @@ def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoin
 
 def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:
     """The golden values beside a checkpoint, made first if they are not there."""
-    path = checkpoint.directory / "golden.safetensors"
+    path = golden_path(checkpoint)
     if not path.exists():
         say("running the reference on the built-in prompts")
         write_golden(checkpoint, path)
     return load_golden(path, checkpoint)
+
+
+def golden_path(checkpoint: Checkpoint) -> Path:
+    """Where a checkpoint's golden values are kept."""
+    return checkpoint.directory / "golden.safetensors"
 
 
 def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:

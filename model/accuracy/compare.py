@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,24 @@ NOISE_FACTOR = 2
 
 LEAST_NOISE = 1e-6
 """Relative error allowed where the reference happened to repeat itself exactly."""
+
+
+LEFT_OUT = "left_out"
+"""Key of a candidate's metadata: JSON list of the last parts of names that it does not mean to have."""
+
+
+@dataclass(frozen=True)
+class ValueSet:
+    """Tensors by name with their file's metadata; ``source`` says in messages where they come from."""
+
+    source: str
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: str | Path) -> ValueSet:
+        """What a safetensors file holds; raises ArtifactError for any other file."""
+        return cls(str(path), *read_tensors(path))
 
 
 @dataclass(frozen=True)
@@ -53,12 +72,13 @@ class ValueRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows, and the golden names the candidate lacks."""
+    """All rows, the golden names the candidate lacks, and those that it left out on purpose."""
 
     logits: list[LogitRow]
     layers: list[LayerRow]
     values: list[ValueRow]
     missing: list[str]
+    left_out: list[str]
 
     @property
     def agrees(self) -> bool:
@@ -71,14 +91,22 @@ def compare_files(candidate: str | Path, golden: str | Path) -> Comparison:
 
     Raises ArtifactError if they have no name in common, or shapes or dtypes of a name differ.
     """
-    values, _ = read_tensors(candidate)
-    expected, metadata = read_tensors(golden)
+    return compare_values(ValueSet.read(candidate), ValueSet.read(golden))
+
+
+def compare_values(candidate: ValueSet, golden: ValueSet) -> Comparison:
+    """``compare_files`` for values that are in memory already."""
+    values, expected = candidate.tensors, golden.tensors
     common = [name for name in expected if name in values]
     if not common:
-        raise ArtifactError(f"{candidate} and {golden} have no tensor in common; compare files of the same prompts")
+        raise ArtifactError(
+            f"{candidate.source} and {golden.source} have no tensor in common; compare files of the same prompts"
+        )
     for name in common:
         _check_alike(name, values[name], expected[name])
-    details = read_summary(metadata)["prompts"] if metadata.get("kind") == KIND else {}
+    details = read_summary(golden.metadata)["prompts"] if golden.metadata.get("kind") == KIND else {}
+    absent = [name for name in expected if name not in values]
+    left_out = [name for name in absent if name.rpartition("/")[2] in _left_out(candidate)]
     logits = [name for name in common if _is_logits(name)]
     layers = [name for name in common if name.endswith("/hidden")]
     others = [name for name in common if name not in logits and name not in layers]
@@ -86,8 +114,16 @@ def compare_files(candidate: str | Path, golden: str | Path) -> Comparison:
         logits=[_logit_row(name, values[name], expected[name], details) for name in logits],
         layers=[_layer_row(name, values[name], expected[name]) for name in layers],
         values=[_value_row(name, values[name], expected[name]) for name in others],
-        missing=[name for name in expected if name not in values],
+        missing=[name for name in absent if name not in left_out],
+        left_out=left_out,
     )
+
+
+def _left_out(candidate: ValueSet) -> list[str]:
+    try:
+        return json.loads(candidate.metadata.get(LEFT_OUT, "[]"))
+    except ValueError as error:
+        raise ArtifactError(f"{candidate.source} has no list of what it leaves out ({error}); make it again") from None
 
 
 def _is_logits(name: str) -> bool:

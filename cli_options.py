@@ -1,0 +1,63 @@
+"""Options that several commands take, and the choices they offer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
+
+
+class Size(StrEnum):
+    """Sizes of a made-up checkpoint."""
+
+    tiny = "tiny"
+    nano = "nano"
+
+
+class Dtype(StrEnum):
+    """Types of weights and activations."""
+
+    bf16 = "bf16"
+    fp32 = "fp32"
+
+
+class Switch(StrEnum):
+    """A rounding step that is taken or left out."""
+
+    on = "on"
+    off = "off"
+
+
+class NumericsMode(StrEnum):
+    """How a graph is lowered."""
+
+    exact = "exact"
+    fast = "fast"
+
+
+class GraphMode(StrEnum):
+    """How a step is compiled."""
+
+    whole = "whole"
+    regions = "regions"
+
+
+ModeOption = Annotated[
+    GraphMode | None,
+    typer.Option(
+        help="whole: one program for a step. regions: one for each kind of stage. "
+        "Default: DEEPINFER_NEURON_GRAPH_MODE, else whole."
+    ),
+]
+
+
+class EngineMode(StrEnum):
+    """How a step is run: by the model itself, or compiled."""
+
+    eager = "eager"
+    regions = "regions"
+    whole = "whole"
