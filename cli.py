@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import Dtype, EngineMode, JsonOption, ModeOption, NumericsMode, Size, Switch
+from .cli_options import Dtype, EngineMode, GraphMode, JsonOption, ModeOption, NumericsMode, Size, Switch
 from .cli_vendor import vendor
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 

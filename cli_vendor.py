@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .cli_options import JsonOption
 from .console import clean_errors, print_table, progress_bar, write_report
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ Root = Annotated[
         metavar="[ROOT]", help="The directory with neuronxcc-*; NEURON_CC_FLAGS' or the default if omitted."
     ),
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
 
 
 @vendor.command("ls")

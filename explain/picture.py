@@ -54,7 +54,7 @@ def colour_of(programs: tuple[ExplainedProgram, ...]) -> dict[int, str]:
 
 def _header(step: ExplainedStep) -> list[Text]:
     lines = [
-        f"{len(step.regions)} regions, {len(step.programs)} programs, {step.nodes} nodes; equal colours: one program",
+        f"regions {len(step.regions)}, programs {len(step.programs)}, nodes {step.nodes}; equal colours: one program",
         "lines between regions: values, thicker with more bytes",
         "lines to the right: caches, full dots write, empty dots read",
     ]
@@ -187,4 +187,4 @@ def _lifelines(step: ExplainedStep, connections: Connections, placement: Placeme
 def _vertical_lifelines(last: Mapping[str, float], caches: list[str], x_of: Mapping[str, float]) -> Iterator[Line]:
     for index, name in enumerate(caches):
         y = MARGIN + LINE_HEIGHT * (index + 0.5)
-        yield Line(((x_of[name], y), (x_of[name], last[name])), 1, "lifeline", name)
+        yield Line(((x_of[name], y), (x_of[name], last.get(name, y))), 1, "lifeline", name)

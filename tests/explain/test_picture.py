@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from deepinfer_neuron.explain.drawing import Box, Dot, Drawing, Line, Text
 from deepinfer_neuron.explain.picture import COLOURS, colour_of, draw_step, line_width
+from deepinfer_neuron.explain.svg import FILLS
 from explained_steps import make_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,6 +100,7 @@ def test_the_most_used_programs_get_the_colours():
     numbers = [*range(1, COLOURS + 5), COLOURS + 4]
     step = make_step([f"s{number}" for number in range(len(numbers))], numbers)
     colours = colour_of(step.programs)
+    assert len(FILLS) == COLOURS
     assert colours[COLOURS + 4] == "colour0"
     assert colours[1] == "colour1"
     assert [number for number, colour in colours.items() if colour == "colourless"] == [10, 11, 12, 13]
@@ -160,6 +162,12 @@ def test_lines_keep_apart_whatever_the_regions_need(data):
     drawing = draw_step(make_step(names, [1] * count, edges, caches, uses))
     check(drawing)
     check_tracks(drawing)
+
+
+def test_a_cache_that_no_region_uses_is_named_all_the_same():
+    drawing = draw_step(make_step(["whole"], [1], caches=["used", "spare"], uses=[("used", 0, True)]))
+    check(drawing)
+    assert "spare, 4.0 KiB" in {text.text for text in of_type(drawing, Text)}
 
 
 def test_lines_grow_with_bytes():
