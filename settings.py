@@ -33,6 +33,9 @@ class Settings:
             many as all requests could fill.
         compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
         compile_cache_url: ``NEURON_COMPILE_CACHE_URL``; where the vendor's tools keep compiled modules, as written.
+        cache_directories: ``DEEPINFER_NEURON_CACHE``; the store of compiled programs, then shared ones that are only
+            read, separated by commas. Without any, nothing is stored.
+        xla_flags: ``XLA_FLAGS``, which XLA reads itself; programs are compiled anew for other flags.
     """
 
     dump_directory: Path | None = None
@@ -43,6 +46,8 @@ class Settings:
     graph_mode: str = "whole"
     compiler_flags: str = ""
     compile_cache_url: str = ""
+    cache_directories: tuple[Path, ...] = ()
+    xla_flags: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -57,6 +62,8 @@ class Settings:
             graph_mode=_graph_mode(environment),
             compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
             compile_cache_url=environment.get("NEURON_COMPILE_CACHE_URL", ""),
+            cache_directories=_paths(environment, "DEEPINFER_NEURON_CACHE"),
+            xla_flags=tuple(sorted(environment.get("XLA_FLAGS", "").split())),
         )
 
 
@@ -73,6 +80,13 @@ def _number(environment: Mapping[str, str], name: str, minimum: int) -> int | No
     if not text.isdecimal() or int(text) < minimum:
         raise ConfigError(f"{name}={text!r}: expected a whole number of at least {minimum}")
     return int(text)
+
+
+def _paths(environment: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    parts = [part.strip() for part in environment.get(name, "").split(",")]
+    if len(parts) > 1 and not all(parts):
+        raise ConfigError(f"{name}={environment[name]!r}: expected directories separated by commas, one is empty")
+    return tuple(Path(part).expanduser() for part in parts if part)
 
 
 def _switch(environment: Mapping[str, str], name: str) -> bool:

@@ -23,6 +23,8 @@ from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, Repl
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
+from ..runtime.store.default import default_store
+from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
 from .capture import CapturedGraph, GraphInput, capture
@@ -50,6 +52,8 @@ def compile_decode(
     numerics: str = "fast",
     mode: str | None = None,
     progress: Progress | None = None,
+    store: ArtifactStore | None = None,
+    assert_hit: bool = False,
 ) -> DecodeRunner:
     """Compile ``model``'s decode step and return a runner for it.
 
@@ -64,8 +68,12 @@ def compile_decode(
         mode: "whole" makes one program of a step; "regions" cuts it at the model's stage boundaries and compiles
             each kind of region once. Left out, ``DEEPINFER_NEURON_GRAPH_MODE`` decides, else it is "whole".
         progress: called with a line of text as each batch size passes a stage.
+        store: where compiled programs are found and kept. Left out, ``DEEPINFER_NEURON_CACHE`` decides, else there is
+            none. A stored program is neither lowered nor compiled again.
+        assert_hit: refuse to compile a program that is not stored.
 
     Raises:
+        ArtifactError: ``assert_hit``, and a program is not stored; the message says in what the nearest one differs.
         CaptureError: the step is not one static graph; the message names the source line.
         ConfigError: an unknown target, numerics or mode.
         LoweringError: an operator of the step has no lowering.
@@ -78,7 +86,7 @@ def compile_decode(
     report = progress or (lambda line: None)
     compiled: list[_CompiledStep] = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        programs = RegionPrograms(chosen, arithmetic, pool)
+        programs = RegionPrograms(chosen, arithmetic, pool, store or default_store(), assert_hit)
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
@@ -204,6 +212,7 @@ def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
         nodes=pending.passed.nodes,
         regions=len(programs),
         programs=len(named),
+        stored=sum(one.is_stored for _, one in named.values()),
         capture_s=pending.step.seconds,
         passes_s=pending.passed.passes_s,
         lowering_s=pending.lowering_s,

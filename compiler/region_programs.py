@@ -1,55 +1,109 @@
-"""Compile each kind of region once."""
+"""Compile each kind of region once, or find it in the store."""
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
+from ..errors import ArtifactError
 from ..runtime.artifacts import Artifact
+from ..runtime.store.key import ArtifactKey
+from ..runtime.store.programs import made_program, program_of
+from ..runtime.store.store import ArtifactStore
 from .canonical import canonical_digest
 from .lowering.decompose import Decompositions
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
+from .program_key import program_key
 from .regions import Region
 from .targets.base import Target
+
+logger = logging.getLogger("deepinfer_neuron.store")
 
 
 @dataclass(frozen=True)
 class TimedArtifact:
-    """A program and the seconds that the target's compiler took for it."""
+    """A program, the seconds that it took to compile it or to find it, and whether it was found in the store."""
 
     artifact: Artifact
     seconds: float
+    is_stored: bool
 
 
 class RegionPrograms:
-    """Programs by the canonical digest of the region, compiled by the threads of ``pool``."""
+    """Programs by the canonical digest of the region, compiled by the threads of ``pool``.
 
-    def __init__(self, target: Target, numerics: Numerics, pool: Executor):
+    Args:
+        store: where programs are looked for first, and put; None compiles them all.
+        assert_hit: refuse to compile what the store does not have.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        numerics: Numerics,
+        pool: Executor,
+        store: ArtifactStore | None = None,
+        assert_hit: bool = False,
+    ):
+        if assert_hit and store is None:
+            raise ArtifactError("assert_hit: there is no store; pass one or set DEEPINFER_NEURON_CACHE")
         self._target = target
         self._options = target.lowering_options(numerics)
         self._decompositions = Decompositions(self._options)
         self._pool = pool
+        self._store = store
+        self._assert_hit = assert_hit
         self._programs: dict[str, Future[TimedArtifact]] = {}
 
     def program(self, region: Region) -> tuple[str, Future[TimedArtifact]]:
         """A region's canonical digest, and its program when it is compiled.
 
-        A new kind of region is lowered here, in the caller's thread: lowering traces with FX, which works in one
-        thread at a time.
+        A new kind of region that is not stored is lowered here, in the caller's thread: lowering traces with FX,
+        which works in one thread at a time.
 
         Raises:
             LoweringError: an operator has no lowering.
+            ArtifactError: ``assert_hit``, and the program is not stored; the message says what differs.
         """
         digest = canonical_digest(region)
         if digest not in self._programs:
-            lowered = lower_graph(region.module, self._options, region.aliases, self._decompositions)
-            self._programs[digest] = self._pool.submit(_compile, self._target, lowered)
+            key = self._key(region)
+            self._programs[digest] = self._find(key) or self._submit(region, key)
         return digest, self._programs[digest]
 
+    def _find(self, key: ArtifactKey | None) -> Future[TimedArtifact] | None:
+        if self._store is None or key is None:
+            return None
+        start = time.perf_counter()
+        entry = self._store.require(key) if self._assert_hit else self._store.get(key)
+        if entry is None:
+            return None
+        found: Future[TimedArtifact] = Future()
+        found.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, is_stored=True))
+        return found
 
-def _compile(target: Target, lowered: LoweredModule) -> TimedArtifact:
-    start = time.perf_counter()
-    artifact = target.compile(lowered)
-    return TimedArtifact(artifact, time.perf_counter() - start)
+    def _submit(self, region: Region, key: ArtifactKey | None) -> Future[TimedArtifact]:
+        lowered = lower_graph(region.module, self._options, region.aliases, self._decompositions)
+        return self._pool.submit(self._compile, lowered, key, region.name)
+
+    def _key(self, region: Region) -> ArtifactKey | None:
+        """The key of a program in the store; None if there is no store or no key is sure to be right."""
+        if self._store is None:
+            return None
+        try:
+            return program_key(region, self._target, self._options)
+        except ArtifactError as error:
+            if self._assert_hit:
+                raise
+            logger.warning("the program of %s is not stored: %s", region.name, error)
+            return None
+
+    def _compile(self, lowered: LoweredModule, key: ArtifactKey | None, name: str) -> TimedArtifact:
+        start = time.perf_counter()
+        if self._store is None or key is None:
+            return TimedArtifact(self._target.compile(lowered), time.perf_counter() - start, is_stored=False)
+        entry, outcome = self._store.get_or_make(key, lambda: made_program(self._target.compile(lowered), name))
+        return TimedArtifact(program_of(entry), time.perf_counter() - start, is_stored=outcome != "made")

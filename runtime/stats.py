@@ -52,10 +52,12 @@ class CompileReport:
         regions: program calls of a step.
         programs: different programs among them.
         capture_s: seconds; likewise the next two, for the passes, and for cutting and lowering.
-        compile_s: seconds in the target's compiler, added up over the programs that no larger batch size had.
+        compile_s: seconds in the target's compiler, or for finding what is stored, added up over the programs that no
+            larger batch size had.
         passes: every run of a pass, in order.
         region_nodes: calls in the graph of each region, in order.
-        program_s: digest of each program -> seconds in the target's compiler, whichever batch size it was made for.
+        program_s: digest of each program -> the seconds of ``compile_s``, whichever batch size it was made for.
+        stored: how many of ``programs`` were found in the store.
     """
 
     batch_size: int
@@ -70,3 +72,4 @@ class CompileReport:
     passes: tuple[PassRecord, ...]
     region_nodes: tuple[int, ...]
     program_s: Mapping[str, float]
+    stored: int = 0

@@ -25,9 +25,14 @@ def test_every_variable_is_read():
             "DEEPINFER_NEURON_GRAPH_MODE": "regions",
             "NEURON_CC_FLAGS": "--cache_dir=cache",
             "NEURON_COMPILE_CACHE_URL": "s3://bucket",
+            "DEEPINFER_NEURON_CACHE": "programs, /shared/programs",
+            "XLA_FLAGS": " --b=1 --a=2",
         }
     )
-    assert settings == Settings(Path("graphs"), 2, True, "cpu", 64, "regions", "--cache_dir=cache", "s3://bucket")
+    caches = Path("programs"), Path("/shared/programs")
+    assert settings == Settings(
+        Path("graphs"), 2, True, "cpu", 64, "regions", "--cache_dir=cache", "s3://bucket", caches, ("--a=2", "--b=1")
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,7 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_PASS_LIMIT", "many", "at least 0"),
         ("DEEPINFER_NEURON_NUM_KV_BLOCKS", "0", "at least 1"),
         ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
+        ("DEEPINFER_NEURON_CACHE", "programs,,shared", "one is empty"),
         ("DEEPINFER_ENFORCE_EAGER", "maybe", "1 or 0"),
         ("DEEPINFER_NEURON_DEVICE", "neuron", "use cpu"),
         ("DEEPINFER_NEURON_DEVICE", "gpu", "expected cpu"),

@@ -17,6 +17,7 @@ from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssu
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from ...errors import DeviceError
+from ...settings import settings
 from ..artifacts import Artifact
 from ..memory import ALIGNMENT, aligned_empty, is_shareable
 
@@ -56,11 +57,11 @@ def device_list() -> Any:
 
 @cache
 def machine_fingerprint() -> str:
-    """What a payload depends on: jaxlib, the flags above and the processor's features."""
+    """What a payload depends on: jaxlib, the flags above and the environment's, and the processor's features."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     digest = hashlib.sha256(" ".join(sorted(features.split())).encode()).hexdigest()[:16]
-    flags = ",".join(f"{name}={value}" for name, value in STRICT_FLAGS)
+    flags = ",".join([*(f"{name}={value}" for name, value in STRICT_FLAGS), *settings().xla_flags])
     return f"jaxlib {jaxlib.version.__version__}; {flags}; cpu {digest}"
 
 
