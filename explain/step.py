@@ -78,11 +78,16 @@ class CacheUse:
 
 @dataclass(frozen=True)
 class ExplainedStep:
-    """One batch size. ``caches`` maps a cache root's name to its bytes; seconds are those of ``CompileReport``."""
+    """One batch size.
+
+    ``caches`` maps a cache root's name to its bytes; seconds, and how many programs were ``stored`` before, are those
+    of ``CompileReport``.
+    """
 
     batch_size: int
     mode: str
     nodes: int
+    stored: int
     capture_s: float
     passes_s: float
     lowering_s: float
@@ -113,6 +118,7 @@ def explain_step(replay: ReplayPlan, report: CompileReport, artifacts: Mapping[s
         batch_size=replay.batch_size,
         mode=report.mode,
         nodes=report.nodes,
+        stored=report.stored,
         capture_s=report.capture_s,
         passes_s=report.passes_s,
         lowering_s=report.lowering_s,

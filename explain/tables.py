@@ -21,6 +21,7 @@ def summary_table(steps: Sequence[ExplainedStep]) -> Table:
             step.nodes,
             len(step.regions),
             len(step.programs),
+            step.stored,
             size_text(sum(program.bytes for program in step.programs)),
             f"{step.capture_s:.1f}",
             f"{step.passes_s:.1f}",
@@ -30,7 +31,18 @@ def summary_table(steps: Sequence[ExplainedStep]) -> Table:
         for step in steps
     ]
     modes = ", ".join(sorted({step.mode for step in steps}))
-    columns = ("batch", "nodes", "regions", "programs", "size", "capture s", "passes s", "lower s", "compiler s")
+    columns = (
+        "batch",
+        "nodes",
+        "regions",
+        "programs",
+        "stored",
+        "size",
+        "capture s",
+        "passes s",
+        "lower s",
+        "compiler s",
+    )
     return f"Compiled in mode {modes}", columns, rows
 
 

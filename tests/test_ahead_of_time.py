@@ -47,6 +47,7 @@ def test_the_report_has_passes_regions_and_programs(explained):
         "programs",
         "regions",
         "results",
+        "stored",
     ]
     assert (step["batch_size"], step["mode"]) == (1, "regions")
     names = [region["name"] for region in step["regions"]]

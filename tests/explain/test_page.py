@@ -9,7 +9,7 @@ from deepinfer_neuron.errors import InputError
 from deepinfer_neuron.explain.page import to_page, write_picture
 from deepinfer_neuron.explain.picture import draw_step
 from deepinfer_neuron.explain.svg import to_svg
-from deepinfer_neuron.explain.tables import step_tables
+from deepinfer_neuron.explain.tables import step_tables, summary_table
 from explained_steps import make_step
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -71,3 +71,13 @@ def test_tables_count_passes_regions_and_programs(layered_step):
     assert [row[7] for row in regions[2]] == ["0 B", "256 B", "256 B", "768 B", "512 B", "256 B"]
     assert [row[2] for row in programs[2]] == [1, 2, 2, 1]
     assert "4 programs for 6 regions" in programs[0]
+
+
+def test_the_summary_has_a_row_for_each_batch_size(layered_step):
+    title, columns, rows = summary_table([make_step(["only"], [1]), layered_step])
+    assert title == "Compiled in mode regions"
+    counts = ("nodes", "regions", "programs", "stored", "size")
+    assert [[row[columns.index(name)] for name in counts] for row in rows] == [
+        [3, 1, 1, 1, "2.0 KiB"],
+        [18, 6, 4, 1, "8.0 KiB"],
+    ]

@@ -20,6 +20,7 @@ def make_step(
         batch_size=2,
         mode="regions",
         nodes=3 * len(names),
+        stored=1,
         capture_s=1.0,
         passes_s=0.5,
         lowering_s=0.25,
