@@ -32,7 +32,7 @@ from . import (
     sorting,
 )
 from .composite import call_composite, define_private_function, is_custom, tensor_inputs
-from .context import make_context
+from .context import shared_context
 from .control_flow import WHILE_LOOP, emit_while, loop_graphs
 from .decompose import Decompositions
 from .emitter import Emitter
@@ -77,7 +77,7 @@ class LoweredModule:
 
     def text(self, locations: bool = False) -> str:
         """The module as MLIR text."""
-        with make_context():
+        with shared_context():
             return ir.Module.parse(self.bytecode).operation.get_asm(enable_debug_info=locations)  # pyright: ignore[reportReturnType]
 
 
@@ -105,7 +105,7 @@ def lower_graph(
     returned = _returned(module)
     outputs = tuple(_tensor_type(node) for node in returned)
     _check_aliases(aliases, inputs, outputs)
-    with make_context(), ir.Location.unknown():
+    with shared_context(), ir.Location.unknown():
         lowering = _ModuleLowering(options, decompositions)
         lowering.emit_main(module, inputs, outputs, aliases)
         if not lowering.module.operation.verify():

@@ -1,6 +1,6 @@
 """The graph of what a Python function does to tensors, recorded from one run of it on tensors without data.
 
-``make_fx`` over fake tensors records the same graph, at about ten times the cost: it serves symbolic shapes, autograd
+``make_fx`` over fake tensors records the same graph, at several times the cost: it serves symbolic shapes, autograd
 and subclasses, none of which a decomposition with static shapes has. Here a tensor is its type on the meta device and
 the node that makes it.
 """
