@@ -43,5 +43,9 @@ class ArtifactError(DeepInferNeuronError):
     """A file written by one of our commands is damaged, truncated or of another kind."""
 
 
+class StoreMissError(ArtifactError):
+    """A store does not hold what was asked of it; says in what the nearest entry differs."""
+
+
 class GraphError(DeepInferNeuronError):
     """A captured graph breaks a rule that the lowering relies on; names the rule and the node."""

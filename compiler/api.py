@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,11 +15,11 @@ from torch import fx, nn
 from ..errors import CaptureError
 from ..passes.context import placeholders
 from ..passes.float8 import FORMATS
-from ..passes.weight_layout import WeightLayout
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
-from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, ReplayPlan, digest
+from ..runtime.loader import DecodeVariant, store_plan
+from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, ReplayPlan
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
@@ -27,6 +27,7 @@ from ..runtime.store.default import default_store
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
+from ..weight_layout import WeightLayout
 from .capture import CapturedGraph, GraphInput, capture
 from .pass_captured import pass_captured
 from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target
@@ -54,6 +55,7 @@ def compile_decode(
     progress: Progress | None = None,
     store: ArtifactStore | None = None,
     assert_hit: bool = False,
+    identity: Mapping[str, Any] | None = None,
 ) -> DecodeRunner:
     """Compile ``model``'s decode step and return a runner for it.
 
@@ -71,6 +73,8 @@ def compile_decode(
         store: where compiled programs are found and kept. Left out, ``DEEPINFER_NEURON_CACHE`` decides, else there is
             none. A stored program is neither lowered nor compiled again.
         assert_hit: refuse to compile a program that is not stored.
+        identity: JSON values that decide the step's graph, such as ``model.identity.model_identity``. With them the
+            plan is stored too, and ``runtime.loader.load_runner`` makes a runner in another process from it.
 
     Raises:
         ArtifactError: ``assert_hit``, and a program is not stored; the message says in what the nearest one differs.
@@ -86,7 +90,8 @@ def compile_decode(
     report = progress or (lambda line: None)
     compiled: list[_CompiledStep] = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        programs = RegionPrograms(chosen, arithmetic, pool, store or default_store(), assert_hit)
+        store = store or default_store()
+        programs = RegionPrograms(chosen, arithmetic, pool, store, assert_hit)
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
@@ -99,6 +104,9 @@ def compile_decode(
             known.update(step.kinds)
             report(f"batch {step.step.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
+    if store is not None and identity is not None and all(step.is_stored for step in compiled):
+        fingerprint = chosen.fingerprint()
+        store_plan(store, DecodeVariant(identity, sizes, target, fingerprint, arithmetic, graph_mode), plan)
     device = host_device()
     artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}
     executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}
@@ -128,9 +136,12 @@ class _CutStep:
 
 @dataclass(frozen=True)
 class _CompiledStep:
+    """``is_stored``: every program has a key in the store."""
+
     replay: ReplayPlan
     artifacts: dict[str, Artifact]
     report: CompileReport
+    is_stored: bool
 
 
 def _slots_of(model: nn.Module) -> tuple[SlotSpec, ...]:
@@ -196,7 +207,7 @@ def _cut_step(step: _CapturedStep, passed: PassedGraph, programs: RegionPrograms
 def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
     """Wait for a step's programs; ``known`` are the kinds of region that earlier steps had compiled."""
     programs = [program.result() for program in pending.programs]
-    named = {kind: (digest(one.artifact), one) for kind, one in zip(pending.kinds, programs, strict=True)}
+    named = {kind: (one.name, one) for kind, one in zip(pending.kinds, programs, strict=True)}
     replay = ReplayPlan(
         batch_size=pending.step.size,
         regions=tuple(
@@ -221,7 +232,8 @@ def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
         region_nodes=tuple(count_calls(region.module) for region in pending.cut.regions),
         program_s={name: one.seconds for name, one in named.values()},
     )
-    return _CompiledStep(replay, {name: one.artifact for name, one in named.values()}, report)
+    artifacts = {name: one.artifact for name, one in named.values()}
+    return _CompiledStep(replay, artifacts, report, is_stored=all(one.key for one in programs))
 
 
 def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..errors import ArtifactError
 from ..runtime.artifacts import Artifact
+from ..runtime.plan import digest
 from ..runtime.store.key import ArtifactKey
 from ..runtime.store.programs import made_program, program_of
 from ..runtime.store.store import ArtifactStore
@@ -25,11 +26,23 @@ logger = logging.getLogger("deepinfer_neuron.store")
 
 @dataclass(frozen=True)
 class TimedArtifact:
-    """A program, the seconds that it took to compile it or to find it, and whether it was found in the store."""
+    """A program and how it was come by.
+
+    Attributes:
+        seconds: that it took to compile it or to find it.
+        is_stored: whether it was found in the store.
+        key: the digest of its key in the store; None if it has none.
+    """
 
     artifact: Artifact
     seconds: float
     is_stored: bool
+    key: str | None
+
+    @property
+    def name(self) -> str:
+        """What a plan calls the program: the digest of its key, or else of its content."""
+        return self.key or digest(self.artifact)
 
 
 class RegionPrograms:
@@ -68,11 +81,11 @@ class RegionPrograms:
             LoweringError: an operator has no lowering.
             ArtifactError: ``assert_hit``, and the program is not stored; the message says what differs.
         """
-        digest = canonical_digest(region)
-        if digest not in self._programs:
+        kind = canonical_digest(region)
+        if kind not in self._programs:
             key = self._key(region)
-            self._programs[digest] = self._find(key) or self._submit(region, key)
-        return digest, self._programs[digest]
+            self._programs[kind] = self._find(key) or self._submit(region, key)
+        return kind, self._programs[kind]
 
     def _find(self, key: ArtifactKey | None) -> Future[TimedArtifact] | None:
         if self._store is None or key is None:
@@ -82,7 +95,7 @@ class RegionPrograms:
         if entry is None:
             return None
         found: Future[TimedArtifact] = Future()
-        found.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, is_stored=True))
+        found.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, True, key.digest))
         return found
 
     def _submit(self, region: Region, key: ArtifactKey | None) -> Future[TimedArtifact]:
@@ -104,6 +117,6 @@ class RegionPrograms:
     def _compile(self, lowered: LoweredModule, key: ArtifactKey | None, name: str) -> TimedArtifact:
         start = time.perf_counter()
         if self._store is None or key is None:
-            return TimedArtifact(self._target.compile(lowered), time.perf_counter() - start, is_stored=False)
+            return TimedArtifact(self._target.compile(lowered), time.perf_counter() - start, False, None)
         entry, outcome = self._store.get_or_make(key, lambda: made_program(self._target.compile(lowered), name))
-        return TimedArtifact(program_of(entry), time.perf_counter() - start, is_stored=outcome != "made")
+        return TimedArtifact(program_of(entry), time.perf_counter() - start, outcome != "made", key.digest)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import ArtifactError
-from ..passes.weight_layout import WeightLayout
+from ..weight_layout import WeightLayout
 from .artifacts import Artifact
 from .slots import SlotSpec
 from .structure import Description
@@ -46,6 +46,17 @@ class InputBinding:
     shape: tuple[int, ...]
     carrier: torch.dtype
     layout: WeightLayout | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that tells this binding from every other."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "dtype": _dtype_name(self.dtype),
+            "shape": list(self.shape),
+            "carrier": _dtype_name(self.carrier),
+            "layout": None if self.layout is None else asdict(self.layout),
+        }
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ def _region_to_json(region: RegionPlan) -> dict[str, Any]:
     return {
         "name": region.name,
         "artifact": region.artifact,
-        "inputs": [_binding_to_json(binding) for binding in region.inputs],
+        "inputs": [binding.to_json() for binding in region.inputs],
         "outputs": list(region.outputs),
         "aliases": sorted(region.aliases.items()),
     }
@@ -190,17 +201,6 @@ def _region_from_json(data: Mapping[str, Any]) -> RegionPlan:
         outputs=tuple(data["outputs"]),
         aliases=dict(data["aliases"]),
     )
-
-
-def _binding_to_json(binding: InputBinding) -> dict[str, Any]:
-    return {
-        "kind": binding.kind,
-        "name": binding.name,
-        "dtype": _dtype_name(binding.dtype),
-        "shape": list(binding.shape),
-        "carrier": _dtype_name(binding.carrier),
-        "layout": None if binding.layout is None else asdict(binding.layout),
-    }
 
 
 def _binding_from_json(data: Mapping[str, Any]) -> InputBinding:

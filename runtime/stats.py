@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..passes.observer import PassRecord
+if TYPE_CHECKING:
+    from ..passes.observer import PassRecord
 
 
 @dataclass

@@ -15,6 +15,6 @@ def vectors_directory(request: pytest.FixtureRequest) -> Path:
     return VECTORS / request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def nano_a() -> Path:
     return VECTORS / "nano_a"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import ArtifactError, CompileError
+from ...errors import CompileError, StoreMissError
 from .archive import export_entries, import_entries
 from .directory import StoreDirectory
 from .entry import Entry
@@ -70,14 +70,18 @@ class ArtifactStore:
 
     def get(self, key: ArtifactKey) -> Entry | None:
         """The verified entry of a key, or None."""
-        entry, _ = self._find(key.digest)
+        return self.find(key.digest)
+
+    def find(self, digest: str) -> Entry | None:
+        """The verified entry whose key has this digest, or None."""
+        entry, _ = self._find(digest)
         return entry
 
     def require(self, key: ArtifactKey) -> Entry:
-        """The verified entry of a key; raises ArtifactError that explains the miss."""
+        """The verified entry of a key; raises StoreMissError that explains the miss."""
         entry = self.get(key)
         if entry is None:
-            raise ArtifactError(f"no stored {key.kind} has this key: {'; '.join(self.explain(key))}")
+            raise StoreMissError(f"no stored {key.kind} has this key: {'; '.join(self.explain(key))}")
         return entry
 
     def put(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any] | None = None) -> Entry:
