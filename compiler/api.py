@@ -95,7 +95,8 @@ def compile_decode(
         pending = []
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
-            passed = pass_captured(step.graph, chosen)
+            passed = pass_captured(step.graph, chosen, slots)
+            _check_result_types(model, passed)
             pending.append(_cut_step(step, passed, programs, graph_mode))
             report(f"batch {size}: captured, {passed.nodes} nodes in {len(pending[-1].cut.regions)} regions")
         known: set[str] = set()
@@ -185,6 +186,16 @@ def _check_results(model: nn.Module, graph: CapturedGraph, size: int) -> None:
         raise CaptureError(
             f"{type(model).__name__} returns float8 values (results {float8}): programs return them as bytes, so "
             "return result.view(torch.uint8), or a wider type"
+        )
+
+
+def _check_result_types(model: nn.Module, passed: PassedGraph) -> None:
+    """Programs for targets without int64 return int32 in its place."""
+    wide = [position for position, dtype in passed.context.result_dtypes.items() if dtype is torch.int64]
+    if wide:
+        raise CaptureError(
+            f"{type(model).__name__} returns int64 values (results {wide}), which {passed.context.target} has no type "
+            "for: return result.to(torch.int32)"
         )
 
 

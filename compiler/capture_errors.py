@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from ..errors import CaptureError
-from .lowering.locations import source_line
+from ..passes.locations import source_line
 
 ADVICE = {
     "Data-dependent branching": "decide with torch.where on tensors, or on a number that is fixed when compiling",

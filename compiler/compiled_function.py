@@ -49,7 +49,8 @@ class CompiledFunction:
             for index, tensor in enumerate(shared)
         ]
         outputs = [
-            device.to_torch(buffer).view(dtype) for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
+            _carrying(device.to_torch(buffer), dtype)
+            for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
         ]
         for index in self._updated:
             if shared[index] is not tensors[index]:
@@ -77,6 +78,11 @@ def _copy(tensor: Tensor) -> Tensor:
     if tensor.device.type != "cpu":
         raise CompileError(f"a graph input is on {tensor.device}: the host target takes tensors on the CPU")
     return shareable_copy(tensor)
+
+
+def _carrying(carrier: Tensor, dtype: torch.dtype) -> Tensor:
+    """What a result stands for: the same bits in a type as wide, the same values in a wider one."""
+    return carrier.view(dtype) if carrier.dtype.itemsize == dtype.itemsize else carrier.to(dtype)
 
 
 def _special_strides(layout: Tensor) -> tuple[int, ...] | None:

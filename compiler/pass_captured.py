@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import torch
 
+from ..passes.interval import Interval
 from ..passes.observer import AfterPass
+from ..runtime.slots import SlotSpec
 from ..runtime.weights import holds_exactly
 from .capture import CapturedGraph, GraphInput
 from .pipeline import PassedGraph, pass_graph
@@ -14,9 +16,13 @@ from .targets.base import Target
 
 
 def pass_captured(
-    graph: CapturedGraph, target: Target, after_pass: AfterPass = lambda record, module, context: None
+    graph: CapturedGraph,
+    target: Target,
+    slots: Sequence[SlotSpec] = (),
+    after_pass: AfterPass = lambda record, module, context: None,
 ) -> PassedGraph:
-    """Run the passes on ``graph.module`` in place; see ``pass_graph``."""
+    """Run the passes on ``graph.module`` in place; see ``pass_graph``. ``slots`` tell how large inputs can be."""
+    maxima = {spec.name: spec.maximum for spec in slots}
 
     def holds_bfloat16(position: int) -> bool:
         tensor = graph.inputs[position].tensor
@@ -25,8 +31,17 @@ def pass_captured(
     def is_weight(position: int) -> bool:
         return graph.inputs[position].role in {"param", "buffer"}
 
+    def value_range(position: int) -> Interval | None:
+        one = graph.inputs[position]
+        maximum = maxima.get(one.qualified_name) if one.role == "slot" else None
+        if maximum is not None:
+            return Interval(0, maximum)
+        if one.tensor is None or one.role == "kv" or one.dtype not in (torch.int32, torch.int64):
+            return None
+        return Interval.of_tensor(one.tensor)
+
     input_keys = list(map(_memory_key, graph.inputs))
-    return pass_graph(graph.module, target, input_keys, holds_bfloat16, is_weight, after_pass)
+    return pass_graph(graph.module, target, input_keys, holds_bfloat16, is_weight, value_range, after_pass)
 
 
 def _memory_key(one: GraphInput) -> Hashable:

@@ -11,6 +11,7 @@ from torch import fx
 
 from ..errors import ConfigError
 from ..passes.context import PassContext
+from ..passes.interval import Interval
 from ..passes.observer import AfterPass, PassRecord
 from ..passes.pipeline import run_passes
 from ..runtime.plan import GraphMode
@@ -76,6 +77,7 @@ def pass_graph(
     input_keys: Sequence[Hashable] = (),
     holds_bfloat16: Callable[[int], bool] = lambda position: False,
     is_weight: Callable[[int], bool] = lambda position: False,
+    value_range: Callable[[int], Interval | None] = lambda position: None,
     after_pass: AfterPass = lambda record, module, context: None,
 ) -> PassedGraph:
     """Run the passes on ``module`` in place.
@@ -84,12 +86,19 @@ def pass_graph(
         input_keys: one key per placeholder, equal for the same memory seen the same way; empty if unknown.
         holds_bfloat16: whether every value of a float32 input, asked by index, is a bfloat16 value.
         is_weight: whether an input, asked by index, can be arranged anew when it is loaded.
+        value_range: the range of an integer input, asked by index; None if it is not known.
         after_pass: called with the graph as each pass left it.
 
     Raises:
         GraphError: the graph breaks an invariant of the lowering.
     """
-    context = PassContext(target=target.name, input_keys=input_keys, holds_bfloat16=holds_bfloat16, is_weight=is_weight)
+    context = PassContext(
+        target=target.name,
+        input_keys=input_keys,
+        holds_bfloat16=holds_bfloat16,
+        is_weight=is_weight,
+        value_range=value_range,
+    )
     start = time.perf_counter()
     records = run_passes(
         module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory, after_pass=after_pass

@@ -119,16 +119,24 @@ class DecodeModel(nn.Module):
         geometry, config = self.geometry, self.config
         engram_width = config.engram_columns() * config.engram_head_dim
         return (
-            SlotSpec("input_ids", torch.int32, (), PaddingPolicy.fill(0), index=True),
-            SlotSpec("positions", torch.int32, (), PaddingPolicy.fill(0), index=True),
+            SlotSpec("input_ids", torch.int32, (), PaddingPolicy.fill(0), index=True, maximum=config.vocab_size - 1),
+            SlotSpec("positions", torch.int32, (), PaddingPolicy.fill(0), index=True, maximum=geometry.max_context - 1),
             SlotSpec(
                 "block_tables",
                 torch.int32,
                 (geometry.blocks_per_request,),
                 PaddingPolicy.fill(geometry.scratch_block),
                 index=True,
+                maximum=geometry.scratch_block,
             ),
-            SlotSpec("window_blocks", torch.int32, (), PaddingPolicy.fill(geometry.scratch_window), index=True),
+            SlotSpec(
+                "window_blocks",
+                torch.int32,
+                (),
+                PaddingPolicy.fill(geometry.scratch_window),
+                index=True,
+                maximum=geometry.scratch_window,
+            ),
             SlotSpec("engram_rows", self.numerics.dtype, (len(config.engram_layer_ids), engram_width)),
         )
 

@@ -17,13 +17,11 @@ import torch
 from torch import fx
 
 from .context import PassContext, emit_before, erase_unused, output_node, placeholders, results
-from .float8 import E4M3_MAX, FORMATS, decode_before, encode_before
+from .float8 import FORMATS, decode_before, encode_before
 from .result_type import as_type
+from .target_facts import facts_of
 
 aten = torch.ops.aten
-
-NARROW_E4M3_MAX = {"trn1": 240.0, "trn2": 240.0}
-"""The largest e4m3 number of the targets whose format ends below float8_e4m3fn's."""
 
 _CASTS = {aten._to_copy.default, torch.ops.prims.convert_element_type.default}
 _MOVES = {
@@ -51,7 +49,7 @@ def carry_float8_as_uint8(module: fx.GraphModule, context: PassContext) -> int:
 
     Leaves ``context.carriers`` for the inputs and ``context.result_dtypes`` for the outputs.
     """
-    return replace_float8_by_codes(module, context, NARROW_E4M3_MAX.get(context.target, E4M3_MAX))
+    return replace_float8_by_codes(module, context, facts_of(context.target).e4m3_max)
 
 
 def replace_float8_by_codes(module: fx.GraphModule, context: PassContext, e4m3_max: float) -> int:

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ..weight_layout import WeightLayout
+from .interval import Interval
 from .result_type import as_type, result_type
 
 STAGE = "stage"
@@ -18,19 +19,20 @@ STAGE = "stage"
 
 @dataclass
 class PassContext:
-    """Facts given to the passes (first four) and results they leave behind (the rest).
+    """Facts given to the passes (first five) and results they leave behind (the rest).
 
     Attributes:
         target: name of the target the graph is shaped for.
         input_keys: one key per placeholder; equal keys mean the same memory seen the same way. Empty: unknown.
         holds_bfloat16: whether every value of a float32 input is a bfloat16 value; asked by input index.
         is_weight: whether an input, asked by index, is only read and can be arranged anew when it is loaded.
+        value_range: the range of an integer input, asked by index; None if it is not known.
         aliases: output index -> input index of every input that the step updates.
         carriers: input index -> dtype the program takes instead of the tensor's own. Of equal width it has the same
             bits, a narrower one the same values.
         layouts: input index -> how the elements of a weight are arranged for the program.
         unused_inputs: indices of inputs that nothing reads, which compilers may drop from a program.
-        result_dtypes: output index -> dtype of the values whose bits the program returns in another type.
+        result_dtypes: output index -> dtype of the values that the program returns in another type, as for carriers.
         stage_names: names of the stages by number, in the order of the program.
     """
 
@@ -38,6 +40,7 @@ class PassContext:
     input_keys: Sequence[Hashable] = ()
     holds_bfloat16: Callable[[int], bool] = lambda position: False
     is_weight: Callable[[int], bool] = lambda position: False
+    value_range: Callable[[int], Interval | None] = lambda position: None
     aliases: dict[int, int] = field(default_factory=dict)
     carriers: dict[int, torch.dtype] = field(default_factory=dict)
     layouts: dict[int, WeightLayout] = field(default_factory=dict)
@@ -59,6 +62,14 @@ def output_node(module: fx.GraphModule) -> fx.Node:
 def arguments(node: fx.Node) -> tuple[Any, ...]:
     """A node's arguments, whose nesting differs by operator."""
     return node.args
+
+
+def arguments_by_name(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a call of an operator by their names in its schema, defaults included."""
+    assert isinstance(node.target, torch._ops.OpOverload)
+    schema = node.target._schema.arguments
+    given = dict(zip((one.name for one in schema), node.args, strict=False))
+    return {**{one.name: one.default_value for one in schema if one.has_default_value()}, **given, **node.kwargs}
 
 
 def results(module: fx.GraphModule) -> tuple[Any, ...]:

@@ -17,13 +17,25 @@ from .index_as_strided import index_as_strided
 from .mark_stages import mark_stages
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
+from .narrow_integers import narrow_integers
 from .observer import AfterPass, Pass, PassRecord, run_observed
 from .order_cache_reads import order_cache_reads
 from .remove_dead_code import remove_dead_code
 from .reslice_kv_views import reslice_kv_views
 from .row_major_scales import row_major_scales
 from .store_single_rows_twice import store_single_rows_twice
-from .verify import ALWAYS, FUNCTIONAL, NO_FLOAT8_BOUNDARY, NO_LATE_READS, NO_STRIDED_VIEWS, ONE_ALIAS, verify
+from .verify import (
+    ALWAYS,
+    BOUNDED_INDICES,
+    FUNCTIONAL,
+    NO_FLOAT8_BOUNDARY,
+    NO_INPUT_BITCAST,
+    NO_LATE_READS,
+    NO_STRIDED_VIEWS,
+    NO_WIDE_INTEGERS,
+    ONE_ALIAS,
+    verify,
+)
 
 PASSES = (
     Pass(mark_stages, required=True),
@@ -32,12 +44,13 @@ PASSES = (
     Pass(reslice_kv_views),
     Pass(row_major_scales),
     Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
-    Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY,)),
+    Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY, NO_INPUT_BITCAST)),
     Pass(choose_by_mask),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),
     Pass(store_single_rows_twice),
     Pass(carry_mutated_bfloat16_as_int16),
+    Pass(narrow_integers, required=True, promises=(NO_WIDE_INTEGERS, BOUNDED_INDICES)),
     Pass(order_cache_reads, promises=(NO_LATE_READS,)),
     Pass(remove_dead_code),
 )

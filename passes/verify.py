@@ -11,9 +11,14 @@ from torch import fx
 
 from ..errors import GraphError
 from .context import PassContext, output_node, placeholders, results
+from .index_bounds import unbounded_indices
 from .order_cache_reads import late_reads
+from .strided_view import VIEWS
+from .target_facts import facts_of
 
 _FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu}
+
+_WIDE_INTEGERS = {torch.int64, torch.uint64}
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,50 @@ def _no_late_reads(module: fx.GraphModule, context: PassContext) -> Iterator[str
         )
 
 
+def _no_input_bitcast(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    if facts_of(context.target).bitcasts_inputs:
+        return
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.view.dtype:
+            source = _behind_views(node.args[0])
+            if source.op == "placeholder":
+                kept, seen = source.meta["val"].dtype, node.args[1]
+                yield f"{node.name} reads the {kept} input {source.name} as {seen}; keep the tensor as {seen}"
+
+
+def _behind_views(node: fx.Node) -> fx.Node:
+    while node.target in VIEWS or node.target in {torch.ops.aten.view.dtype, torch.ops.aten.reshape.default}:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _no_wide_integers(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    if facts_of(context.target).has_int64:
+        return
+    for graph in [one.graph for one in module.modules() if isinstance(one, fx.GraphModule)]:
+        for node in graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dtype in _WIDE_INTEGERS and not _is_narrowed(node):
+                yield f"{node.name} holds 64-bit integers, which {context.target} does not have; compute in int32"
+
+
+def _is_narrowed(node: fx.Node) -> bool:
+    """Whether nothing reads a value but conversions of a result, which is then made as int32."""
+    casts = [
+        user.target is torch.ops.aten._to_copy.default and user.kwargs.get("dtype") is torch.int32
+        for user in node.users
+    ]
+    return all(casts) if node.op == "call_function" else not casts
+
+
+def _bounded_indices(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    for node, source in unbounded_indices(module, context) if context.target != "host" else ():
+        yield (
+            f"{node.name} addresses memory by the input {source.name}, of which no largest value is known; declare it "
+            "as the slot's maximum, or clamp the index"
+        )
+
+
 KNOWN_TYPES = Invariant("every value has a known type", _described_values)
 STATIC_SHAPES = Invariant("shapes are static", _static_shapes)
 UNIQUE_NAMES = Invariant("names are unique and defined before use", _unique_names_in_order)
@@ -106,6 +155,9 @@ FUNCTIONAL = Invariant("operators are functional", _functional)
 ONE_ALIAS = Invariant("each updated input has one aliased output of its own type", _one_alias_per_update)
 NO_STRIDED_VIEWS = Invariant("no view by strides", _no_strided_views)
 NO_FLOAT8_BOUNDARY = Invariant("float8 does not cross the boundary", _no_float8_boundary)
+NO_INPUT_BITCAST = Invariant("no input is read as another type", _no_input_bitcast)
+NO_WIDE_INTEGERS = Invariant("integers have the widths of the target", _no_wide_integers)
+BOUNDED_INDICES = Invariant("every input that addresses memory has a bound", _bounded_indices)
 NO_LATE_READS = Invariant("no read of a cache behind its update", _no_late_reads)
 
 ALWAYS = (KNOWN_TYPES, STATIC_SHAPES, UNIQUE_NAMES)

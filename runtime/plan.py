@@ -20,7 +20,7 @@ from .artifacts import Artifact
 from .slots import SlotSpec
 from .structure import Description
 
-SCHEMA = 3
+SCHEMA = 4
 
 BindingKind = Literal["weight", "kv", "slot", "value"]
 GraphMode = Literal["whole", "regions"]

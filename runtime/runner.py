@@ -63,7 +63,8 @@ class DecodeRunner:
         self._fallback = fallback
         self._device = device
         self._thread = threading.get_ident()
-        self._slots = SlotBuffers(plan.slots, max(self.maximum, 1))
+        carriers = {one.name: one.carrier for replay in replays for one in replay.bindings if one.kind == "slot"}
+        self._slots = SlotBuffers(plan.slots, max(self.maximum, 1), carriers)
         bindings = [binding for replay in replays for binding in replay.bindings if binding.kind != "slot"]
         self._tensors = tensors
         self._carriers = {binding.name: binding.carrier for binding in bindings}
@@ -148,7 +149,9 @@ class DecodeRunner:
 
     def _bind_step(self, replay: ReplayPlan, weights: Mapping[Key, Buffer]) -> BoundStep:
         slots = {
-            ("slot", spec.name, spec.dtype, None): self._device.buffer(self._slots.view(spec.name, replay.batch_size))
-            for spec in self._slots.specs
+            ("slot", name, self._slots.carrier(name), None): self._device.buffer(
+                self._slots.view(name, replay.batch_size)
+            )
+            for name in (spec.name for spec in self._slots.specs)
         }
         return BoundStep(replay, self.executables, self._device, {**weights, **slots}, self._root_names)

@@ -45,6 +45,8 @@ class SlotSpec:
         row_shape: shape of one request's row, ``()`` for one number per request.
         padding: value of padded rows; may be left out for slots that index nothing (zero).
         index: the values address memory, so padded rows need a value that is safe to address.
+        maximum: the values are in [0, maximum]. Steps are not checked for it; programs rely on it, those for devices
+            to address only memory that is there and to compute int64 values in 32 bits.
     """
 
     name: str
@@ -52,6 +54,7 @@ class SlotSpec:
     row_shape: tuple[int, ...] = ()
     padding: PaddingPolicy | None = None
     index: bool = False
+    maximum: int | None = None
 
     def __post_init__(self) -> None:
         if self.index and self.padding is None:
@@ -61,6 +64,17 @@ class SlotSpec:
             )
         if self.index and (self.dtype.is_floating_point or self.dtype.is_complex):
             raise InputError(f"slot {self.name!r} holds indices, so its dtype must be an integer, not {self.dtype}")
+        if self.maximum is not None:
+            self._check_maximum(self.maximum)
+
+    def _check_maximum(self, maximum: int) -> None:
+        if self.dtype.is_floating_point or self.dtype.is_complex:
+            raise InputError(f"slot {self.name!r} declares a maximum, which integers have, not {self.dtype}")
+        if not 0 <= self.pad_value <= maximum:
+            raise InputError(
+                f"slot {self.name!r} declares values in [0, {maximum}] and pads with {self.pad_value}: pad with a "
+                "value in that range"
+            )
 
     @property
     def pad_value(self) -> int | float | bool:
@@ -72,19 +86,31 @@ class SlotSpec:
         padding = None if self.padding is None else self.padding.value
         dtype = str(self.dtype).removeprefix("torch.")
         row_shape = list(self.row_shape)
-        return {"name": self.name, "dtype": dtype, "row_shape": row_shape, "padding": padding, "index": self.index}
+        return {
+            "name": self.name,
+            "dtype": dtype,
+            "row_shape": row_shape,
+            "padding": padding,
+            "index": self.index,
+            "maximum": self.maximum,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping) -> SlotSpec:
         """The slot that ``to_json`` described."""
         padding = None if data["padding"] is None else PaddingPolicy(data["padding"])
-        return cls(data["name"], getattr(torch, data["dtype"]), tuple(data["row_shape"]), padding, data["index"])
+        dtype, row_shape = getattr(torch, data["dtype"]), tuple(data["row_shape"])
+        return cls(data["name"], dtype, row_shape, padding, data["index"], data["maximum"])
 
 
 class SlotBuffers:
-    """Static buffers of all slots at the largest batch size; smaller programs read their leading rows."""
+    """Static buffers of all slots at the largest batch size; smaller programs read their leading rows.
 
-    def __init__(self, specs: Sequence[SlotSpec], maximum: int):
+    ``carriers`` has the dtype of a slot's buffer where programs take another than the slot's own: the same bits if it
+    is as wide, the same values if it is narrower.
+    """
+
+    def __init__(self, specs: Sequence[SlotSpec], maximum: int, carriers: Mapping[str, torch.dtype] | None = None):
         names = [spec.name for spec in specs]
         if len(set(names)) != len(names):
             raise InputError(f"two slots share a name: {sorted(names)}")
@@ -92,13 +118,19 @@ class SlotBuffers:
             raise InputError("a decode step needs at least one slot: its batch size is read from the slots")
         self.specs = tuple(specs)
         self.maximum = maximum
+        self._carriers = {spec.name: (carriers or {}).get(spec.name, spec.dtype) for spec in specs}
         self._buffers = {spec.name: self._allocate(spec) for spec in specs}
         self._heads: dict[int, list[tuple[str, torch.dtype, tuple[int, ...], Tensor]]] = {}
         self._tails: dict[tuple[int, int], list[tuple[Tensor, int | float | bool]]] = {}
 
     def view(self, name: str, size: int) -> Tensor:
-        """The leading ``size`` rows of a slot's buffer, ``[size, *row_shape]``."""
-        return self._buffers[name][:size]
+        """The leading ``size`` rows of a slot's buffer as programs take it, ``[size, *row_shape]``."""
+        rows, carrier = self._buffers[name][:size], self._carriers[name]
+        return rows.view(carrier) if carrier.itemsize == rows.dtype.itemsize else rows
+
+    def carrier(self, name: str) -> torch.dtype:
+        """The dtype of ``view``."""
+        return self._carriers[name]
 
     def live_rows(self, inputs: Mapping[str, Any]) -> int:
         """Rows of a step's inputs, read from the first slot; raises InputError when that slot cannot tell."""
@@ -145,7 +177,9 @@ class SlotBuffers:
         return heads
 
     def _allocate(self, spec: SlotSpec) -> Tensor:
-        return aligned_empty((self.maximum, *spec.row_shape), spec.dtype).fill_(spec.pad_value)
+        carrier = self._carriers[spec.name]
+        dtype = spec.dtype if carrier.itemsize == spec.dtype.itemsize else carrier
+        return aligned_empty((self.maximum, *spec.row_shape), dtype).fill_(spec.pad_value)
 
     def _describe(self, inputs: Mapping[str, Any], live: int | None) -> str:
         problems = [f"unknown input {name!r}" for name in inputs if name not in self._buffers]

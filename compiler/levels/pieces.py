@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from torch import fx
 
 from ...passes.context import STAGE
-from ..lowering.locations import source_line
+from ...passes.locations import source_line
 from ..regions import CutGraph, cut_graph
 
 REST = "the rest"

@@ -55,7 +55,7 @@ def pass_step(
     after_pass: AfterPass = lambda record, module, context: None,
 ) -> Step:
     """Run the passes on ``graph`` in place; ``tensors`` are those behind its placeholders as captured."""
-    context = pass_captured(graph, find_target(target), after_pass).context
+    context = pass_captured(graph, find_target(target), after_pass=after_pass).context
     return Step(
         module=graph.module,
         inputs=tuple(as_fed(tensors, context)),

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
+from ...passes.narrow_integers import narrow_decomposition
 from .options import LoweringOptions
 from .record import record
 
@@ -52,6 +53,8 @@ class Decompositions:
         module = _trace(node, decomposition_table[node.target])  # pyright: ignore[reportArgumentType]
         if not self._options.float8:
             replace_float8_by_codes(module, PassContext(), self._options.e4m3_max)
+        if not self._options.int64:
+            narrow_decomposition(module)
         return module
 
 

@@ -16,6 +16,7 @@ from torch import fx
 from torch.fx.node import map_aggregate
 
 from ...errors import LoweringError
+from ...passes.locations import source_line
 from ...runtime.artifacts import TensorType
 from . import (
     arithmetic,
@@ -36,7 +37,6 @@ from .context import shared_context
 from .control_flow import WHILE_LOOP, emit_while, loop_graphs
 from .decompose import Decompositions
 from .emitter import Emitter
-from .locations import source_line
 from .options import LoweringOptions
 from .registry import LOWERINGS
 from .support import DROPPED, check_graph
@@ -228,8 +228,12 @@ class _ModuleLowering:
         return tuple(self._computed_type(one) for one in value if isinstance(one, torch.Tensor))
 
     def _computed_type(self, value: torch.Tensor) -> TensorType:
-        narrowed = value.dtype is torch.float64 and not self.options.float64
-        return TensorType(torch.float32 if narrowed else value.dtype, tuple(value.shape))
+        dtype = value.dtype
+        if dtype is torch.float64 and not self.options.float64:
+            dtype = torch.float32
+        if dtype is torch.int64 and not self.options.int64:
+            dtype = torch.int32
+        return TensorType(dtype, tuple(value.shape))
 
     def _narrow(self, emitter: Emitter, x: Tensor) -> Tensor:
         return emitter.convert(x, torch.float32) if x.dtype is torch.float64 and not self.options.float64 else x

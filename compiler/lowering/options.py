@@ -21,6 +21,7 @@ class LoweringOptions:
     ``float64``: keep float64 arithmetic; without it, it is narrowed to float32.
     ``float8``: emit float8 types; without them, values in these formats are uint8 codes everywhere.
     ``e4m3_max``: where codes of float8_e4m3fn saturate.
+    ``int64``: compute on int64; without it, decompositions are narrowed and graphs must have been.
     """
 
     numerics: Numerics = "fast"
@@ -28,6 +29,7 @@ class LoweringOptions:
     float64: bool = False
     float8: bool = True
     e4m3_max: float = E4M3_MAX
+    int64: bool = True
 
     @property
     def exact(self) -> bool:

@@ -105,8 +105,8 @@ def all_dims(e: Emitter, result: TensorType, x: Tensor, dims: Dims = None, keepd
     return e.reshape(e.convert(folded, result.dtype), result.shape)
 
 
-def _first_index(e: Emitter, x: Tensor, axis: int, best: Tensor, shape: Sequence[int]) -> Tensor:
-    """int64 position of the first NaN along ``axis``, or of the first element equal to ``best``."""
+def _first_index(e: Emitter, x: Tensor, axis: int, best: Tensor, result: TensorType) -> Tensor:
+    """Position of the first NaN along ``axis``, or of the first element equal to ``best``."""
     spread = [kept for kept in range(x.rank) if kept != axis]
     hit = e.compare("EQ", x, e.broadcast(best, x.shape, spread))
     if is_float(x.dtype):
@@ -114,7 +114,7 @@ def _first_index(e: Emitter, x: Tensor, axis: int, best: Tensor, shape: Sequence
     position = e.iota(torch.int32, x.shape, axis)
     beyond = e.constant(x.shape[axis], torch.int32, x.shape)
     first = e.reduce(e.select(hit, position, beyond), [axis], stablehlo.MinOp, x.shape[axis])
-    return e.reshape(e.convert(first, torch.int64), shape)
+    return e.reshape(e.convert(first, result.dtype), result.shape)
 
 
 def _argument(e: Emitter, result: TensorType, x: Tensor, dim: int | None, operation: Any, largest: bool) -> Tensor:
@@ -122,7 +122,7 @@ def _argument(e: Emitter, result: TensorType, x: Tensor, dim: int | None, operat
         x, dim = e.reshape(x, (math.prod(x.shape),)), 0
     axis = axis_of(x, dim)
     best = e.reduce(x, [axis], operation, extreme(x.dtype, not largest))
-    return _first_index(e, x, axis, best, result.shape)
+    return _first_index(e, x, axis, best, result)
 
 
 @lowers(aten.argmax.default)
@@ -143,7 +143,7 @@ def _with_index(
     source = x if x.rank else e.reshape(x, (1,))
     axis = axis_of(source, dim)
     best = e.reduce(source, [axis], operation, extreme(x.dtype, not largest))
-    return e.reshape(best, result[0].shape), _first_index(e, source, axis, best, result[1].shape)
+    return e.reshape(best, result[0].shape), _first_index(e, source, axis, best, result[1])
 
 
 @lowers(aten.max.dim)

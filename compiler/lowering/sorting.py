@@ -43,7 +43,7 @@ def _greater(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
 def _sorted(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     source = x if x.rank else e.reshape(x, (1,))
     values, order = sort_with_index(e, source, axis_of(source, dim), descending)
-    return e.reshape(values, result[0].shape), e.reshape(e.convert(order, torch.int64), result[1].shape)
+    return e.reshape(values, result[0].shape), e.reshape(e.convert(order, result[1].dtype), result[1].shape)
 
 
 @lowers(aten.sort.default)
@@ -96,4 +96,4 @@ def topk(
     axis = axis_of(source, dim)
     values, order = sort_with_index(e, source, axis, largest)
     best, at = e.slice_axis(values, axis, 0, k), e.slice_axis(order, axis, 0, k)
-    return e.reshape(best, result[0].shape), e.reshape(e.convert(at, torch.int64), result[1].shape)
+    return e.reshape(best, result[0].shape), e.reshape(e.convert(at, result[1].dtype), result[1].shape)

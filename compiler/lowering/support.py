@@ -9,9 +9,9 @@ import torch
 from torch import fx
 
 from ...errors import LoweringError
+from ...passes.locations import SourceLine, source_line
 from .control_flow import WHILE_LOOP, loop_graphs
 from .decompose import Decompositions
-from .locations import SourceLine, source_line
 from .registry import LOWERINGS
 
 aten = torch.ops.aten

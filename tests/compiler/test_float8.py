@@ -95,3 +95,17 @@ def test_a_scale_is_arranged_once_and_follows_its_source(mode):
     torch.testing.assert_close(runner(x=x), model(x))
     model.scale.copy_(torch.full((3, 2), 8.0))
     torch.testing.assert_close(runner(x=x), model(x))
+
+
+class Codes(torch.nn.Module):
+    decode_slots = (SlotSpec("codes", E4M3, (8,)), SlotSpec("x", torch.float32, (8,)))
+
+    def forward(self, codes, x):
+        return codes.float() * x
+
+
+def test_a_float8_slot_is_given_as_bytes():
+    model = Codes()
+    runner = compile_decode(model, [4])
+    codes, x = torch.arange(24, dtype=torch.uint8).view(3, 8).view(E4M3), torch.full((3, 8), 2.0)
+    assert torch.equal(runner(codes=codes, x=x), model(codes, x))

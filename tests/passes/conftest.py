@@ -35,6 +35,7 @@ class Checked:
     tensors: list[torch.Tensor]
     results: list[torch.Tensor]
     states: list[torch.Tensor]
+    changed: int = 0
 
     def targets(self) -> list[Any]:
         return [node.target for node in self.module.graph.nodes if node.op == "call_function"]
@@ -48,7 +49,7 @@ class Checked:
             views[position] = layout.arrange(views[position])
         outputs = list(fx.Interpreter(self.module).run(*views))
         for position, dtype in self.context.result_dtypes.items():
-            outputs[position] = outputs[position].view(dtype)
+            outputs[position] = carried(outputs[position], dtype)
         for position, source in self.context.aliases.items():
             views[source].copy_(outputs[position])
         for result, expected in zip(outputs, self.results, strict=False):

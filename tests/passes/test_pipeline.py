@@ -120,6 +120,24 @@ def sum_late(module, context):
     read.meta.update(last.meta)
 
 
+def bitcast(module, context):
+    context.target = "trn2"
+    source = placeholders(module)[0]
+    view = module.graph.create_node("call_function", aten.view.dtype, (source, torch.int16))
+    source.append(view)
+    view.meta.update(source.meta)
+
+
+def wide(module, context):
+    context.target = "trn2"
+    node = next(node for node in module.graph.nodes if node.target is aten.mul.Tensor)
+    node.meta["val"] = torch.zeros(2, 4, dtype=torch.int64)
+
+
+def unbounded(module, context):
+    context.target = "trn2"
+
+
 BREAKS = {
     verify.KNOWN_TYPES: untyped,
     verify.STATIC_SHAPES: symbolic,
@@ -128,6 +146,9 @@ BREAKS = {
     verify.ONE_ALIAS: aliased_twice,
     verify.NO_STRIDED_VIEWS: strided,
     verify.NO_FLOAT8_BOUNDARY: float8_input,
+    verify.NO_INPUT_BITCAST: bitcast,
+    verify.NO_WIDE_INTEGERS: wide,
+    verify.BOUNDED_INDICES: unbounded,
     verify.NO_LATE_READS: sum_late,
 }
 

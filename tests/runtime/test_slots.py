@@ -9,7 +9,7 @@ from deepinfer_neuron.runtime.slots import ZERO, PaddingPolicy, SlotBuffers, Slo
 
 SPECS = (
     SlotSpec("tokens", torch.int64, padding=ZERO, index=True),
-    SlotSpec("rows", torch.int32, (3,), PaddingPolicy.fill(99), index=True),
+    SlotSpec("rows", torch.int32, (3,), PaddingPolicy.fill(99), index=True, maximum=99),
     SlotSpec("scale", torch.bfloat16, (2,)),
 )
 
@@ -90,3 +90,31 @@ def test_slot_names_are_unique_and_there_is_one():
         SlotBuffers((SPECS[0], SPECS[0]), 2)
     with pytest.raises(InputError, match="at least one slot"):
         SlotBuffers((), 2)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "padding", "dtype", "message"),
+    [
+        (9, 10, torch.int32, r"values in \[0, 9\] and pads with 10"),
+        (9, -1, torch.int32, r"values in \[0, 9\] and pads with -1"),
+        (9, 0, torch.float32, "declares a maximum, which integers have"),
+    ],
+)
+def test_a_maximum_that_the_slot_cannot_keep_is_refused(maximum, padding, dtype, message):
+    with pytest.raises(InputError, match=message):
+        SlotSpec("rows", dtype, padding=PaddingPolicy.fill(padding), maximum=maximum)
+
+
+def test_a_narrower_carrier_holds_the_same_values():
+    buffers = SlotBuffers(SPECS, 4, {"tokens": torch.int32})
+    buffers.load(inputs_of(2, fill=7), 2, 4)
+    assert buffers.carrier("tokens") is buffers.view("tokens", 4).dtype is torch.int32
+    assert buffers.view("tokens", 4).tolist() == [7, 7, 0, 0]
+    assert buffers.carrier("rows") is torch.int32
+
+
+def test_a_carrier_of_equal_width_holds_the_same_bits():
+    buffers = SlotBuffers(SPECS, 4, {"scale": torch.int16})
+    buffers.load(inputs_of(2, fill=1), 2, 4)
+    assert buffers.view("scale", 2).dtype is torch.int16
+    assert (buffers.view("scale", 2).view(torch.bfloat16) == 1).all()

@@ -13,7 +13,7 @@ from torch import fx
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH_ROOT = str(Path(inspect.getfile(torch)).parent)
-_PACKAGE_ROOT = Path(__file__).parents[2]
+_PACKAGE_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)

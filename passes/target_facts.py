@@ -1,0 +1,40 @@
+"""What a pass has to know about the devices that graphs are shaped for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+from .float8 import E4M3_MAX
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """Facts about a target that decide how a graph for it looks.
+
+    Attributes:
+        has_int64: programs compute on 64-bit integers. neuronx-cc 2.32 narrows them to 32 bits without a word, and
+            read rows 5, 0, 5, 0 for int64 indices 5, 5, 5, 5 before (aws-neuron-sdk#937).
+        bitcasts_inputs: a program may see its input as another dtype of the same width.
+        e4m3_max: the largest number of its format of float8_e4m3fn's shape.
+    """
+
+    has_int64: bool = False
+    bitcasts_inputs: bool = False
+    e4m3_max: float = E4M3_MAX
+
+
+TARGET_FACTS = {
+    "host": TargetFacts(has_int64=True, bitcasts_inputs=True),
+    "trn1": TargetFacts(e4m3_max=240.0),
+    "trn2": TargetFacts(e4m3_max=240.0),
+    "trn3": TargetFacts(),
+}
+"""By the name of the target."""
+
+
+def facts_of(target: str) -> TargetFacts:
+    """The facts about a target; raises ConfigError for one that has no entry in ``TARGET_FACTS``."""
+    if target not in TARGET_FACTS:
+        raise ConfigError(f"nothing is known about target {target!r}: describe it in passes/target_facts.py")
+    return TARGET_FACTS[target]
