@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CompileError
+from ..passes.carrier import carry
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.memory import is_shareable, shareable_copy
@@ -49,8 +50,7 @@ class CompiledFunction:
             for index, tensor in enumerate(shared)
         ]
         outputs = [
-            _carrying(device.to_torch(buffer), dtype)
-            for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
+            carry(device.to_torch(buffer), dtype) for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
         ]
         for index in self._updated:
             if shared[index] is not tensors[index]:
@@ -78,11 +78,6 @@ def _copy(tensor: Tensor) -> Tensor:
     if tensor.device.type != "cpu":
         raise CompileError(f"a graph input is on {tensor.device}: the host target takes tensors on the CPU")
     return shareable_copy(tensor)
-
-
-def _carrying(carrier: Tensor, dtype: torch.dtype) -> Tensor:
-    """What a result stands for: the same bits in a type as wide, the same values in a wider one."""
-    return carrier.view(dtype) if carrier.dtype.itemsize == dtype.itemsize else carrier.to(dtype)
 
 
 def _special_strides(layout: Tensor) -> tuple[int, ...] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, fx
 
+from ...passes.carrier import carry
 from ...passes.context import PassContext
 from ...passes.observer import PassRecord
 from ..capture import CapturedGraph
@@ -69,7 +70,7 @@ def _run_passed(
     fed = as_fed(memory, context)
     outputs = [output.clone() for output in run_observed(module, fed)]
     for position, dtype in context.result_dtypes.items():
-        outputs[position] = outputs[position].view(dtype)
+        outputs[position] = carry(outputs[position], dtype)
     for position, source in context.aliases.items():
         fed[source].copy_(outputs[position])
     return [*outputs[: len(outputs) - len(context.aliases)], *(memory[index] for index in updated)]

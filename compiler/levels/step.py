@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx, nn
 
+from ...passes.carrier import carry
 from ...passes.context import PassContext
 from ...passes.observer import AfterPass
 from ..capture import CapturedGraph, capture
@@ -75,8 +76,7 @@ def as_fed(tensors: Sequence[Tensor], context: PassContext) -> list[Tensor]:
     """Tensors in the types and arrangements that the passes asked for; one of equal type or width shares memory."""
     fed = list(tensors)
     for index, carrier in context.carriers.items():
-        same_width = carrier.itemsize == fed[index].dtype.itemsize
-        fed[index] = fed[index].view(carrier) if same_width else fed[index].to(carrier)
+        fed[index] = carry(fed[index], carrier)
     for index, layout in context.layouts.items():
         fed[index] = layout.arrange(fed[index])
     return fed

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.compiler.capture import GraphInput, capture
+from deepinfer_neuron.passes.carrier import carry
 from deepinfer_neuron.passes.context import PassContext
 from torch import fx
 
@@ -22,10 +23,6 @@ def equal_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and torch.equal(bits(first), bits(second))
 
 
-def carried(tensor: torch.Tensor, carrier: torch.dtype) -> torch.Tensor:
-    return tensor.view(carrier) if carrier.itemsize == tensor.dtype.itemsize else tensor.to(carrier)
-
-
 @dataclass
 class Checked:
     """A captured graph, and the eager results every rewritten form of it has to reproduce."""
@@ -35,6 +32,7 @@ class Checked:
     tensors: list[torch.Tensor]
     results: list[torch.Tensor]
     states: list[torch.Tensor]
+    inputs: tuple[GraphInput, ...]
     changed: int = 0
 
     def targets(self) -> list[Any]:
@@ -44,12 +42,12 @@ class Checked:
         """Interpret the graph as it is now and compare results and updated inputs with the captured graph's."""
         tensors = [tensor.clone() for tensor in self.tensors]
         carriers = [self.context.carriers.get(i, tensor.dtype) for i, tensor in enumerate(tensors)]
-        views = [carried(tensor, carrier) for tensor, carrier in zip(tensors, carriers, strict=True)]
+        views = [carry(tensor, carrier) for tensor, carrier in zip(tensors, carriers, strict=True)]
         for position, layout in self.context.layouts.items():
             views[position] = layout.arrange(views[position])
         outputs = list(fx.Interpreter(self.module).run(*views))
         for position, dtype in self.context.result_dtypes.items():
-            outputs[position] = carried(outputs[position], dtype)
+            outputs[position] = carry(outputs[position], dtype)
         for position, source in self.context.aliases.items():
             views[source].copy_(outputs[position])
         for result, expected in zip(outputs, self.results, strict=False):
@@ -68,7 +66,7 @@ def make_checked(function: Callable[..., Any], example_inputs: Sequence[torch.Te
     tensors = [tensor.detach().clone() for tensor in owners]
     states = [tensor.clone() for tensor in tensors]
     results = [one.clone() for one in fx.Interpreter(copy.deepcopy(captured.module)).run(*states)]
-    return Checked(captured.module, PassContext(**facts), tensors, results, states)
+    return Checked(captured.module, PassContext(**facts), tensors, results, states, captured.inputs)
 
 
 @pytest.fixture(scope="session")
