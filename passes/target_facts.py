@@ -13,8 +13,8 @@ class TargetFacts:
     """Facts about a target that decide how a graph for it looks.
 
     Attributes:
-        has_int64: programs compute on 64-bit integers. neuronx-cc 2.32 narrows them to 32 bits without a word, and
-            read rows 5, 0, 5, 0 for int64 indices 5, 5, 5, 5 before (aws-neuron-sdk#937).
+        has_int64: programs compute on 64-bit integers. neuronx-cc 2.32 narrows them to 32 bits without a word; an
+            earlier one read wrong rows for int64 positions (aws-neuron-sdk#937).
         bitcasts_inputs: a program may see its input as another dtype of the same width.
         e4m3_max: the largest number of its format of float8_e4m3fn's shape.
     """
