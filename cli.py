@@ -11,15 +11,13 @@ from typing import Annotated
 
 import typer
 
+from .cli_cache import cache
 from .cli_options import Dtype, EngineMode, GraphMode, JsonOption, ModeOption, NumericsMode, Size, Switch
-from .cli_vendor import vendor
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random weights in the layout of the release.")
 main.add_typer(tiny, name="tiny")
-cache = typer.Typer(no_args_is_help=True, help="What was compiled before.")
-cache.add_typer(vendor, name="vendor")
 main.add_typer(cache, name="cache")
 
 

@@ -159,13 +159,27 @@ class ArtifactStore:
 
     def explain(self, key: ArtifactKey) -> list[str]:
         """Sentences on why a key has no entry: the parts in which it differs from the nearest one."""
-        closest = nearest(key, [manifest for manifest, _ in self.entries(key.kind)])
-        if closest is None:
-            return [f"the store in {self.local.root} has no entry of kind {key.kind}"]
-        found = differences(key, closest, self.key_text)
-        if not found:
-            return [f"entry {closest.digest} has this key"]
-        return [f"the nearest entry is {closest.digest[:12]}", *found]
+        manifests = [manifest for manifest, _ in self.entries(key.kind)]
+        if key.digest in [manifest.digest for manifest in manifests]:
+            return [f"entry {key.digest} has this key"]
+        return self._explain(key, manifests)
+
+    def explain_entry(self, digest: str) -> list[str]:
+        """Sentences on the parts in which the key of a local entry differs from that of the nearest other one.
+
+        Args:
+            digest: the beginning of its digest is enough.
+
+        Raises:
+            ArtifactError: no entry, or more than one, has such a digest.
+        """
+        found = [manifest for manifest, _ in self.entries() if manifest.digest.startswith(digest)]
+        if len(found) != 1:
+            raise ArtifactError(f"{len(found)} entries in {self.local.root} begin with {digest!r}: see `cache ls`")
+        (manifest,) = found
+        texts = {name: self.key_text(manifest, name) or "" for name in manifest.texts}
+        others = [other for other, _ in self.entries(manifest.kind) if other.digest != manifest.digest]
+        return self._explain(ArtifactKey(manifest.kind, manifest.parts, texts), others)
 
     def key_text(self, manifest: Manifest, name: str) -> str | None:
         """A text of an entry's key, as it is on disk; None if it cannot be read."""
@@ -173,6 +187,12 @@ class ArtifactStore:
             return (self.local.layout.entry(manifest.digest) / text_file(name)).read_text()
         except (OSError, UnicodeDecodeError):
             return None
+
+    def _explain(self, key: ArtifactKey, manifests: Sequence[Manifest]) -> list[str]:
+        closest = nearest(key, manifests)
+        if closest is None:
+            return [f"the store in {self.local.root} has no other entry of kind {key.kind}"]
+        return [f"the nearest entry is {closest.digest[:12]}", *differences(key, closest, self.key_text)]
 
     def _find(self, digest: str) -> tuple[Entry | None, Outcome]:
         entry = self.local.load(digest)

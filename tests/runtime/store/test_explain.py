@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from deepinfer_neuron.errors import ArtifactError
 from deepinfer_neuron.runtime.store.key import ArtifactKey
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 
@@ -43,7 +44,7 @@ def test_the_entry_with_the_fewest_differences_is_compared(store: ArtifactStore)
 
 def test_an_empty_store_and_an_entry_that_is_there(store: ArtifactStore) -> None:
     key = ArtifactKey("program", PARTS, TEXTS)
-    assert store.explain(key) == [f"the store in {store.local.root} has no entry of kind program"]
+    assert store.explain(key) == [f"the store in {store.local.root} has no other entry of kind program"]
     store.put(key, {})
     assert store.explain(key) == [f"entry {key.digest} has this key"]
 
@@ -53,3 +54,20 @@ def test_a_text_that_cannot_be_read_does_not_stop_it(store: ArtifactStore) -> No
     assert directory is not None
     (directory / "key-graph.txt").write_bytes(b"\xff")
     assert store.explain(ArtifactKey("program", PARTS, {"graph": ""}))[1:] == ["graph: only here, or it cannot be read"]
+
+
+def test_an_entry_is_compared_with_the_nearest_other_one(store: ArtifactStore) -> None:
+    one, other = ArtifactKey("program", PARTS, TEXTS), ArtifactKey("program", PARTS | {"target": "trn2"}, {"graph": ""})
+    store.put(one, {})
+    assert store.explain_entry(one.digest[:8]) == [
+        f"the store in {store.local.root} has no other entry of kind program"
+    ]
+    store.put(other, {})
+    assert store.explain_entry(one.digest) == [
+        f"the nearest entry is {other.digest[:12]}",
+        'target: "trn2" there, "host" here',
+        "graph, line 1: nothing there, %0 = x here",
+    ]
+    for digest, count in ("", 2), ("x", 0):
+        with pytest.raises(ArtifactError, match=f"{count} entries"):
+            store.explain_entry(digest)
