@@ -31,20 +31,24 @@ class StoreDirectory:
         self._reported: set[str] = set()
 
     def load(self, digest: str) -> Entry | None:
-        """The verified entry of a key, stamped as used now. Damage is put aside, logged once, and a miss."""
+        """The verified entry of a key. Damage is put aside, logged once, and a miss."""
         directory = self.layout.entry(digest)
         try:
-            entry = load_entry(directory, digest)
+            return load_entry(directory, digest)
         except FileNotFoundError:
             return None
         except ArtifactError as error:
             if directory.exists():
                 self._put_aside(digest, str(error))
-            return None
         except OSError as error:
             self._report(digest, f"cannot be read and counts as missing: {error}")
-            return None
-        touch(directory)
+        return None
+
+    def use(self, digest: str) -> Entry | None:
+        """``load`` an entry and stamp it as used now."""
+        entry = self.load(digest)
+        if entry is not None:
+            touch(self.layout.entry(digest))
         return entry
 
     def write(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any]) -> Entry | None:

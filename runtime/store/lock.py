@@ -49,15 +49,10 @@ def key_lock(path: Path, claim: Path, patience: Patience, purpose: str) -> Itera
     was too long, or the store cannot be written. ``purpose`` is what messages say is being made.
     """
     try:
-        outcome = _acquire(path, claim, patience, purpose)
-    except OSError as error:
-        logger.debug("no lock for %s: %s", purpose, error)
-        outcome = "unlocked"
-    try:
-        yield outcome
+        yield _try_to_acquire(path, claim, patience, purpose)
     finally:
         with suppress(OSError):
-            if outcome != "unlocked" and path.samefile(claim):
+            if path.samefile(claim):
                 path.unlink()
         with suppress(OSError):
             claim.unlink()
@@ -69,6 +64,14 @@ def remove_stale(path: Path, abandoned_after_s: float) -> bool:
     if seen is None or not _is_stale(seen, path, time.time(), abandoned_after_s):
         return False
     return _take_away(path, seen)
+
+
+def _try_to_acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> Outcome:
+    try:
+        return _acquire(path, claim, patience, purpose)
+    except OSError as error:
+        logger.debug("no lock for %s: %s", purpose, error)
+        return "unlocked"
 
 
 def _acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> Outcome:

@@ -195,11 +195,11 @@ class ArtifactStore:
         return [f"the nearest entry is {closest.digest[:12]}", *differences(key, closest, self.key_text)]
 
     def _find(self, digest: str) -> tuple[Entry | None, Outcome]:
-        entry = self.local.load(digest)
+        entry = self.local.use(digest)
         if entry is not None:
             return entry, "hit"
         for shared in self._shared:
-            entry = shared.load(digest)
+            entry = shared.use(digest)
             if entry is not None:
                 return self._copy(entry), "shared hit"
         return None, "made"

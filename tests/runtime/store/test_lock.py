@@ -152,3 +152,14 @@ def test_only_stale_locks_are_removed(lock: Path) -> None:
     lock.write_text(dead_process().to_text())
     assert remove_stale(lock, 100.0)
     assert not remove_stale(lock, 100.0)
+
+
+def test_an_interrupted_wait_leaves_nothing(lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    leave(lock, Owner.this_process())
+    monkeypatch.setattr(time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt), held(lock):
+        raise AssertionError("not reached")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [lock]

@@ -201,6 +201,8 @@ def test_entries_are_listed_last_used_first_and_removed_by_kind(store: ArtifactS
         os.utime(directory / "manifest.json", (number, number))
     assert [manifest.parts["n"] for manifest, _ in store.entries()] == [2, 1, 0]
     assert [manifest.parts["n"] for manifest, _ in store.entries("plan")] == [2, 0]
+    assert store.verify() == []
+    assert [manifest.parts["n"] for manifest, _ in store.entries()] == [2, 1, 0]
     assert store.get(keys[0]) is not None
     assert [manifest.parts["n"] for manifest, _ in store.entries()] == [0, 2, 1]
     assert store.clear(kind="plan", unused_for_s=3600) == [keys[2].digest]
