@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from ...errors import DeviceError
 from ...settings import settings
 from ..artifacts import Artifact
 from ..memory import ALIGNMENT, aligned_empty, is_shareable
+from .jax_stand_in import call_without_jax
 
 STRICT_FLAGS: tuple[tuple[str, bool | str], ...] = (
     ("xla_allow_excess_precision", False),
@@ -88,7 +87,7 @@ class PjrtExecutable:
             results = self._execute([*buffers, *self._zero])
         except Exception as error:
             raise DeviceError(self._explain(buffers, error)) from error
-        return [shards[0] for shards in _make_arrays(results)]
+        return [shards[0] for shards in call_without_jax(results.disassemble_into_single_device_arrays)]
 
     def optimized_hlo(self) -> str:
         """The program after XLA's passes, as text: what it fuses, copies and calls."""
@@ -102,26 +101,6 @@ class PjrtExecutable:
         if consumed:
             return f"buffers {consumed} were consumed by an earlier call: pass the output that took over their memory"
         return f"execution failed: {error}"
-
-
-@cache
-def _jax_is_absent() -> bool:
-    return find_spec("jax") is None
-
-
-def _make_arrays(results: Any) -> list[list[Any]]:
-    """The outputs of an execution as arrays.
-
-    For every array that it makes, jaxlib tries to import jax, which it can do without. Where jax is not installed,
-    that is a search of the whole path each time, ten times as slow as all the rest; None in its place ends it at once.
-    """
-    if "jax" in sys.modules or not _jax_is_absent():
-        return results.disassemble_into_single_device_arrays()
-    sys.modules["jax"] = None  # pyright: ignore[reportArgumentType]
-    try:
-        return results.disassemble_into_single_device_arrays()
-    finally:
-        del sys.modules["jax"]
 
 
 class PjrtDevice:
@@ -157,7 +136,8 @@ class PjrtDevice:
             raise DeviceError(_unusable(tensor))
         # Despite its name, copy=True makes jaxlib take the memory as it is and allow donation; None forbids donation.
         copy = True if donatable else None
-        return _jax.dlpack_managed_tensor_to_buffer(to_dlpack(tensor.detach()), self._device, None, copy=copy)
+        capsule = to_dlpack(tensor.detach())
+        return call_without_jax(_jax.dlpack_managed_tensor_to_buffer, capsule, self._device, None, copy=copy)
 
     def to_torch(self, buffer: Any) -> torch.Tensor:
         """A tensor on the buffer's memory; see ``Device.to_torch``."""
