@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import CompileError, StoreMissError
+from ...errors import ArtifactError, CompileError, StoreMissError
 from .archive import export_entries, import_entries
 from .directory import StoreDirectory
 from .entry import Entry
