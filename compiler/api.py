@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 from ..errors import CaptureError
-from ..passes.context import placeholders
 from ..passes.float8 import FORMATS
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.ladder import size_ladder
 from ..runtime.loader import DecodeVariant, store_plan
-from ..runtime.plan import DecodePlan, GraphMode, InputBinding, RegionPlan, ReplayPlan
+from ..runtime.plan import DecodePlan, GraphMode, ReplayPlan
 from ..runtime.runner import DecodeRunner
 from ..runtime.slots import SlotSpec
 from ..runtime.stats import CompileReport
@@ -27,12 +26,14 @@ from ..runtime.store.default import default_store
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
-from ..weight_layout import WeightLayout
-from .capture import CapturedGraph, GraphInput, capture
+from .capture import CapturedGraph, capture
+from .cut import CutGraph
 from .pass_captured import pass_captured
 from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target
 from .region_programs import RegionPrograms, TimedArtifact
-from .regions import CutGraph, Place, Region, cut_graph
+from .regions import cut_graph
+from .root_partition import RootPartition, Rows
+from .step_plan import plan_step
 
 Progress = Callable[[str], None]
 
@@ -92,18 +93,27 @@ def compile_decode(
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         store = store or default_store()
         programs = RegionPrograms(chosen, arithmetic, pool, store, assert_hit)
-        pending = []
+        pending: list[_LoweredStep] = []
+        partition = RootPartition()
         for size in reversed(sizes):
             step = _capture_step(model, slots, size)
             passed = pass_captured(step.graph, chosen, slots)
             _check_result_types(model, passed)
-            pending.append(_cut_step(step, passed, programs, graph_mode))
-            report(f"batch {size}: captured, {passed.nodes} nodes in {len(pending[-1].cut.regions)} regions")
+            cut = _cut_step(step, passed, graph_mode)
+            if graph_mode == "regions":
+                partition = partition.joined(cut.unsliced, step.input_names)
+            pending.append(_lower_step(cut, partition, programs))
+            report(f"batch {size}: captured, {passed.nodes} nodes in {len(cut.unsliced.regions)} regions")
+        # A smaller size may touch rows together that the slices of a larger one had apart.
+        pending = [
+            step if step.slices == partition.slices() else _lower_step(step.cut, partition, programs)
+            for step in pending
+        ]
         known: set[str] = set()
         for step in pending:
             compiled.append(_finish_step(step, known))
             known.update(step.kinds)
-            report(f"batch {step.step.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
+            report(f"batch {step.cut.step.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     if store is not None and identity is not None and all(step.is_stored for step in compiled):
         fingerprint = chosen.fingerprint()
@@ -121,15 +131,29 @@ class _CapturedStep:
     graph: CapturedGraph
     seconds: float
 
+    @property
+    def input_names(self) -> list[str]:
+        return [one.qualified_name for one in self.graph.inputs]
+
 
 @dataclass(frozen=True)
 class _CutStep:
-    """A step whose regions are being compiled; ``kinds`` and ``programs`` have one entry for each region."""
-
     step: _CapturedStep
     passed: PassedGraph
-    cut: CutGraph
     mode: GraphMode
+    unsliced: CutGraph
+
+
+@dataclass(frozen=True)
+class _LoweredStep:
+    """A step whose programs are being compiled; ``kinds`` and ``programs`` have one entry for each region.
+
+    ``sliced`` are the regions with the given ``slices`` of updated inputs.
+    """
+
+    cut: _CutStep
+    slices: Mapping[str, tuple[Rows, ...]]
+    sliced: CutGraph
     kinds: list[str]
     programs: list[Future[TimedArtifact]]
     lowering_s: float
@@ -199,72 +223,47 @@ def _check_result_types(model: nn.Module, passed: PassedGraph) -> None:
         )
 
 
-def _cut_step(step: _CapturedStep, passed: PassedGraph, programs: RegionPrograms, mode: GraphMode) -> _CutStep:
-    start = time.perf_counter()
+def _cut_step(step: _CapturedStep, passed: PassedGraph, mode: GraphMode) -> _CutStep:
     context = passed.context
-    cut = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
-    pairs = [programs.program(region) for region in cut.regions]
-    return _CutStep(
-        step=step,
-        passed=passed,
+    unsliced = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
+    return _CutStep(step, passed, mode, unsliced)
+
+
+def _lower_step(cut: _CutStep, partition: RootPartition, programs: RegionPrograms) -> _LoweredStep:
+    start = time.perf_counter()
+    sliced = partition.applied(cut.unsliced, cut.step.input_names)
+    pairs = [programs.program(region) for region in sliced.regions]
+    return _LoweredStep(
         cut=cut,
-        mode=mode,
+        slices=partition.slices(),
+        sliced=sliced,
         kinds=[kind for kind, _ in pairs],
         programs=[program for _, program in pairs],
         lowering_s=time.perf_counter() - start,
     )
 
 
-def _finish_step(pending: _CutStep, known: Collection[str]) -> _CompiledStep:
+def _finish_step(lowered: _LoweredStep, known: Collection[str]) -> _CompiledStep:
     """Wait for a step's programs; ``known`` are the kinds of region that earlier steps had compiled."""
-    programs = [program.result() for program in pending.programs]
-    named = {kind: (one.name, one) for kind, one in zip(pending.kinds, programs, strict=True)}
-    replay = ReplayPlan(
-        batch_size=pending.step.size,
-        regions=tuple(
-            _plan_region(region, named[kind][0], pending)
-            for region, kind in zip(pending.cut.regions, pending.kinds, strict=True)
-        ),
-        results=pending.cut.results,
-        result=pending.step.graph.result,
-    )
+    programs = [program.result() for program in lowered.programs]
+    named = {kind: (one.name, one) for kind, one in zip(lowered.kinds, programs, strict=True)}
+    step, passed = lowered.cut.step, lowered.cut.passed
+    artifacts = [named[kind][0] for kind in lowered.kinds]
     report = CompileReport(
-        batch_size=pending.step.size,
-        mode=pending.mode,
-        nodes=pending.passed.nodes,
+        batch_size=step.size,
+        mode=lowered.cut.mode,
+        nodes=passed.nodes,
         regions=len(programs),
         programs=len(named),
         stored=sum(one.is_stored for _, one in named.values()),
-        capture_s=pending.step.seconds,
-        passes_s=pending.passed.passes_s,
-        lowering_s=pending.lowering_s,
+        capture_s=step.seconds,
+        passes_s=passed.passes_s,
+        lowering_s=lowered.lowering_s,
         compile_s=sum(one.seconds for kind, (_, one) in named.items() if kind not in known),
-        passes=pending.passed.passes,
-        region_nodes=tuple(count_calls(region.module) for region in pending.cut.regions),
+        passes=passed.passes,
+        region_nodes=tuple(count_calls(region.module) for region in lowered.sliced.regions),
         program_s={name: one.seconds for name, one in named.values()},
     )
-    artifacts = {name: one.artifact for name, one in named.values()}
-    return _CompiledStep(replay, artifacts, report, is_stored=all(one.key for one in programs))
-
-
-def _plan_region(region: Region, artifact: str, pending: _CutStep) -> RegionPlan:
-    inputs, context = pending.step.graph.inputs, pending.passed.context
-
-    def bind(place: Place, node: fx.Node) -> InputBinding:
-        if isinstance(place, int):
-            return _bind(inputs[place], context.carriers.get(place), context.layouts.get(place))
-        value = node.meta["val"]
-        return InputBinding("value", place, value.dtype, tuple(value.shape), value.dtype)
-
-    return RegionPlan(
-        name=region.name,
-        artifact=artifact,
-        inputs=tuple(map(bind, region.inputs, placeholders(region.module))),
-        outputs=tuple(inputs[place].qualified_name if isinstance(place, int) else place for place in region.outputs),
-        aliases=region.aliases,
-    )
-
-
-def _bind(one: GraphInput, carrier: torch.dtype | None, layout: WeightLayout | None) -> InputBinding:
-    kind = "slot" if one.role == "slot" else "kv" if one.role == "kv" else "weight"
-    return InputBinding(kind, one.qualified_name, one.dtype, one.shape, carrier or one.dtype, layout)
+    replay = plan_step(step.size, step.graph, passed.context, lowered.sliced, artifacts)
+    compiled = {name: one.artifact for name, one in named.values()}
+    return _CompiledStep(replay, compiled, report, is_stored=all(one.key for one in programs))

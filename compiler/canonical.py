@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import map_aggregate
 
-from .regions import Region
+from .cut import Region
 
 aten = torch.ops.aten
 

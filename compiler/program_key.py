@@ -20,9 +20,9 @@ from ..passes.context import placeholders
 from ..runtime.store.key import ArtifactKey
 from ..runtime.store.programs import PROGRAM
 from .canonical import canonical_text
+from .cut import Region
 from .lowering import lower
 from .lowering.options import LoweringOptions
-from .regions import Region
 from .sources import function_sources, module_sources
 from .targets.base import Target
 

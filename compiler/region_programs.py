@@ -14,11 +14,11 @@ from ..runtime.store.key import ArtifactKey
 from ..runtime.store.programs import made_program, program_of
 from ..runtime.store.store import ArtifactStore
 from .canonical import canonical_digest
+from .cut import Region
 from .lowering.decompose import Decompositions
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
 from .program_key import program_key
-from .regions import Region
 from .targets.base import Target
 
 logger = logging.getLogger("deepinfer_neuron.store")

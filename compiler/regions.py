@@ -13,48 +13,17 @@ made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import networkx
 import torch
 from torch import fx
 
-from ..errors import GraphError
-from ..passes.context import STAGE, output_node, placeholders
+from ..passes.context import STAGE, arguments, output_node, placeholders
 from ..passes.lazy_module import lazy_module
 from ..passes.result_type import as_type
+from .cut import CutGraph, Place, Region
+from .region_order import check_order, region_graph
 from .root_versions import LAYOUTS, RootVersions, effective_stages
-
-Place = int | str
-"""Where a value is between regions: an index of the step's inputs, or the name that the value has in its graph."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """One piece of a step.
-
-    ``inputs`` and ``outputs`` say what the module's placeholders and results are; an output at an index of the step's
-    inputs is that input's new version and aliases it.
-    """
-
-    name: str
-    module: fx.GraphModule
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
-
-    @property
-    def aliases(self) -> dict[int, int]:
-        """Output index -> index of the input whose memory it takes over."""
-        return {index: self.inputs.index(place) for index, place in enumerate(self.outputs) if isinstance(place, int)}
-
-
-@dataclass(frozen=True)
-class CutGraph:
-    """The regions of a step in order, and the names of the values that it returns."""
-
-    regions: tuple[Region, ...]
-    results: tuple[str, ...]
 
 
 def cut_graph(
@@ -76,32 +45,6 @@ def cut_graph(
     regions = tuple(_make_region(facts, group, nodes, names) for group, nodes in sorted(facts.groups().items()))
     check_order(region_graph(regions))
     return CutGraph(regions, tuple(node.name for node in facts.returned))
-
-
-def region_graph(regions: Sequence[Region]) -> networkx.DiGraph:
-    """Which region needs which: an edge for every value handed on, and from each use of an input to its update."""
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(range(len(regions)))
-    makers: dict[Place, int] = {}
-    readers: dict[Place, list[int]] = {}
-    for number, region in enumerate(regions):
-        for place in region.inputs:
-            if place in makers:
-                graph.add_edge(makers[place], number)
-            elif isinstance(place, str):
-                raise GraphError(f"region {region.name!r} reads {place!r}, which no earlier region makes")
-            readers.setdefault(place, []).append(number)
-        for place in region.outputs:
-            graph.add_edges_from((reader, number) for reader in readers.pop(place, []) if reader != number)
-            makers[place] = number
-    return graph
-
-
-def check_order(graph: networkx.DiGraph) -> None:
-    """Raise GraphError unless the regions' numbers are an order in which they can run."""
-    late = [(maker, user) for maker, user in graph.edges if maker >= user]
-    if late:
-        raise GraphError(f"regions {late} need each other's results out of order; mark stages in the program's order")
 
 
 class _Facts:
@@ -164,10 +107,14 @@ class _RegionGraph:
         self.places: dict[Place, fx.Node] = {}
         self._facts = facts
         self._copies: dict[fx.Node, fx.Node] = {}
+        self._shaped: dict[tuple[fx.Node, torch.Size], fx.Node] = {}
 
     def add(self, node: fx.Node) -> None:
         """Compute ``node`` here."""
-        self._copies[node] = self.graph.node_copy(node, self.value)
+        if node in self._facts.versions.held and node.target in LAYOUTS:
+            self._copies[node] = self.shaped_like(node, self.value(arguments(node)[0]))
+        else:
+            self._copies[node] = self.graph.node_copy(node, self.value)
 
     def value(self, node: fx.Node) -> fx.Node:
         """What stands for a node of the whole graph in this region."""
@@ -194,14 +141,18 @@ class _RegionGraph:
         return self.places[place]
 
     def shaped_like(self, like: fx.Node, value: fx.Node) -> fx.Node:
-        """``value``, or all its elements in the shape of ``like``."""
+        """All elements of ``value`` in the shape of ``like``, in one step from the node that made them."""
         shape = like.meta["val"].shape
+        while value.target in LAYOUTS:
+            value = arguments(value)[0]
         if value.meta["val"].shape == shape:
             return value
-        reshaped = self.graph.call_function(torch.ops.aten.reshape.default, (value, list(shape)))
-        reshaped.meta.update(value.meta)
-        reshaped.meta["val"] = as_type(value.meta["val"]).reshape(shape)
-        return reshaped
+        if (value, shape) not in self._shaped:
+            reshaped = self.graph.call_function(torch.ops.aten.reshape.default, (value, list(shape)))
+            reshaped.meta.update(value.meta)
+            reshaped.meta["val"] = as_type(value.meta["val"]).reshape(shape)
+            self._shaped[value, shape] = reshaped
+        return self._shaped[value, shape]
 
 
 def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_names: Sequence[str]) -> Region:

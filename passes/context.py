@@ -16,6 +16,13 @@ from .result_type import as_type, result_type
 STAGE = "stage"
 """Key of a node's metadata: number of the stage of the step that it belongs to."""
 
+REACH = "reach"
+"""Key of a node's metadata: first element, and the one after the last, between which a gather or store of rows stays.
+
+They count in the contiguous tensor that holds the rows. Right indices stay in between; wrong ones, which eager
+PyTorch refuses, may touch anything there.
+"""
+
 
 @dataclass
 class PassContext:

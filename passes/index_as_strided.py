@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .context import PassContext, emit_before
+from .context import REACH, PassContext, emit_before
 
 aten = torch.ops.aten
 
@@ -33,7 +33,10 @@ def index_as_strided(module: fx.GraphModule, context: PassContext) -> int:
 def _gather(anchor: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None = None) -> fx.Node:
     positions = _positions(anchor, size, stride, offset)
     flat = emit_before(anchor, aten.view.default, source, [-1])
-    return emit_before(anchor, aten.index.Tensor, flat, [positions])
+    loaded = emit_before(anchor, aten.index.Tensor, flat, [positions])
+    last = sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    loaded.meta[REACH] = (offset or 0, (offset or 0) + last + 1)
+    return loaded
 
 
 def _scatter(

@@ -74,6 +74,8 @@ def reslice_kv_views(module: fx.GraphModule, context: PassContext) -> int:
 def _visit(walk: _Walk, node: fx.Node) -> None:
     updated = _updated(walk.known, node)
     if updated is not None:
+        if node.target is operator.getitem:
+            node = _part_alone(node)
         walk.known[node] = updated
         if updated.stores and updated.view.is_whole:
             _store_into_root(walk, node, updated)
@@ -85,6 +87,21 @@ def _visit(walk: _Walk, node: fx.Node) -> None:
     if can_access(source.view, access[1]):
         node.replace_all_uses_with(load_rows(node, source.view, access[1]))
         walk.changed += 1
+
+
+def _part_alone(part: fx.Node) -> fx.Node:
+    """One part of a split as a view of its own, so that what reads it depends on that part only."""
+    split: Any = part.args[0]
+    source, number = split.args[0], int(part.args[1])  # pyright: ignore[reportArgumentType]
+    if split.target is aten.unbind.int:
+        alone = emit_before(part, aten.select.int, source, *split.args[1:] or (0,), number)
+    else:
+        dimension = split.args[2] if len(split.args) > 2 else 0
+        sizes = [value.shape[dimension] for value in split.meta["val"]]
+        start = sum(sizes[:number])
+        alone = emit_before(part, aten.slice.Tensor, source, dimension, start, start + sizes[number])
+    part.replace_all_uses_with(alone)
+    return alone
 
 
 def _updated(known: Mapping[fx.Node, _Updated], node: fx.Node) -> _Updated | None:

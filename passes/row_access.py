@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from .context import emit_before
+from .context import REACH, emit_before
 from .strided_view import StridedView
 
 aten = torch.ops.aten
@@ -44,6 +44,7 @@ def load_rows(anchor: fx.Node, view: StridedView, indices: Indices) -> fx.Node:
     """Emit ``view[indices]`` in front of ``anchor`` as a gather of rows of the base."""
     rows = _locate(anchor, view, indices)
     loaded = emit_before(anchor, aten.index.Tensor, rows.table, [rows.positions])
+    loaded.meta[REACH] = view.reach
     return in_shape(anchor, loaded, rows.shape)
 
 
@@ -56,6 +57,7 @@ def store_rows(anchor: fx.Node, view: StridedView, indices: Indices, values: fx.
     if rows.shape != shape:
         values = emit_before(anchor, aten.reshape.default, values, list(shape))
     stored = emit_before(anchor, aten.index_put.default, rows.table, [rows.positions], values)
+    stored.meta[REACH] = view.reach
     return in_shape(anchor, stored, view.base.meta["val"].shape)
 
 

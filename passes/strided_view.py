@@ -47,6 +47,12 @@ class StridedView:
         """Whether the view holds every element of the base in order."""
         return self.runs() == StridedView.whole(self.base).runs()
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Position of the first element in the base, and the one after the last."""
+        last = sum((size - 1) * stride for size, stride in zip(self.size, self.stride, strict=True))
+        return self.offset, self.offset + last + 1
+
     def runs(self) -> tuple[int, tuple[tuple[int, int], ...]]:
         """Offset and (size, stride) of dimensions, those that continue one another merged: equal for equal elements."""
         merged: list[tuple[int, int]] = []

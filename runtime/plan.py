@@ -8,8 +8,10 @@ and no code, so a process with the plan, the programs and the weights can replay
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -38,6 +40,7 @@ class InputBinding:
         shape: shape of that tensor; for a slot its leading number is the batch size.
         carrier: dtype the program takes: the same bits if it is as wide as ``dtype``, the same values if narrower.
         layout: how a weight's elements are arranged for the program; None as they are.
+        rows: first and number of the leading rows of a cache that the program takes; None for the whole tensor.
     """
 
     kind: BindingKind
@@ -46,6 +49,7 @@ class InputBinding:
     shape: tuple[int, ...]
     carrier: torch.dtype
     layout: WeightLayout | None = None
+    rows: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that tells this binding from every other."""
@@ -56,6 +60,7 @@ class InputBinding:
             "shape": list(self.shape),
             "carrier": _dtype_name(self.carrier),
             "layout": None if self.layout is None else asdict(self.layout),
+            "rows": None if self.rows is None else list(self.rows),
         }
 
 
@@ -160,6 +165,7 @@ class DecodePlan:
         try:
             slots = tuple(SlotSpec.from_json(slot) for slot in data["slots"])
             replays = tuple(ReplayPlan.from_json(replay) for replay in data["replays"])
+            _check_rows(replays)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArtifactError(f"damaged decode plan ({type(error).__name__}: {error}); compile again") from error
         return cls(slots, replays)
@@ -170,6 +176,15 @@ def digest(artifact: Artifact) -> str:
     content = hashlib.sha256(f"{artifact.target}\0{artifact.fingerprint}\0".encode())
     content.update(artifact.payload)
     return content.hexdigest()
+
+
+def _check_rows(replays: Sequence[ReplayPlan]) -> None:
+    """Raise ValueError if two programs take parts of a cache that overlap without being the same."""
+    bindings = {binding for replay in replays for binding in replay.bindings if binding.kind == "kv"}
+    parts = sorted({(one.name, *(one.rows or (0, math.prod(one.shape[:1]))), one.rows is None) for one in bindings})
+    for (name, first, count, _), (other, start, _, _) in pairwise(parts):
+        if name == other and start < first + count:
+            raise ValueError(f"programs take rows {first} to {first + count} and rows from {start} on of {name!r}")
 
 
 def _check_values(plan: ReplayPlan) -> None:
@@ -211,6 +226,7 @@ def _binding_from_json(data: Mapping[str, Any]) -> InputBinding:
         shape=tuple(data["shape"]),
         carrier=getattr(torch, data["carrier"]),
         layout=None if data["layout"] is None else _layout_from_json(data["layout"]),
+        rows=None if data["rows"] is None else (data["rows"][0], data["rows"][1]),
     )
 
 

@@ -13,7 +13,7 @@ from .plan import InputBinding, RegionPlan, ReplayPlan
 from .structure import builder
 
 Key = tuple[Any, ...]
-"""What a buffer is bound by: (kind, name, carrier, layout) for weights and slots, (kind, name) for others."""
+"""(kind, name, carrier, layout) of a weight or slot, (kind, name, rows) of a cache, (kind, name) of a value."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class _BoundRegion:
 class BoundStep:
     """The regions of a step in order, their arguments, and where their outputs go.
 
-    A step works on one list of buffers: the caches, then weights and slots, then the values that regions hand on.
-    Everything is found there by number, so a region costs one indexing and one call. A value's buffer is made by the
-    device when a region returns it and dropped after the last region that reads it; the device keeps it for as long as
-    an execution needs it. Caches are shared by the steps of all batch sizes: each region that updates one takes its
-    current buffer and leaves a new one over the same memory.
+    A step works on one list of buffers: the caches or slices of them, then weights and slots, then the values that
+    regions hand on. Everything is found there by number, so a region costs one indexing and one call. A value's buffer
+    is made by the device when a region returns it and dropped after the last region that reads it; the device keeps it
+    for as long as an execution needs it. Caches are shared by the steps of all batch sizes: each region that updates
+    one takes its current buffer and leaves a new one over the same memory.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class BoundStep:
         executables: Mapping[str, Executable],
         device: Device,
         fixed: Mapping[Key, Buffer],
-        root_names: Sequence[str],
+        roots: Sequence[Key],
     ):
-        """``executables`` by artifact digest; ``fixed`` holds the buffers of weights and slots."""
+        """``executables`` by artifact digest; ``fixed``: buffers of weights and slots; ``roots``: keys of caches."""
         self.size = replay.batch_size
         self.executables = [executables[region.artifact] for region in replay.regions]
         self._to_torch = device.to_torch
         self._build = builder(replay.result)
-        self._root_count = len(root_names)
-        used = [_key(binding) for binding in replay.bindings if binding.kind != "kv"]
-        keys: list[Key] = [*(("kv", name) for name in root_names), *used, *_values(replay)]
+        self._root_count = len(roots)
+        used = [buffer_key(binding) for binding in replay.bindings if binding.kind != "kv"]
+        keys: list[Key] = [*roots, *used, *_values(replay)]
         places = {key: place for place, key in enumerate(keys)}
         self._fixed = [fixed.get(key) for key in keys[self._root_count :]]
         self._results = tuple(places["value", name] for name in replay.results)
@@ -59,7 +59,7 @@ class BoundStep:
         self._regions = [
             _BoundRegion(
                 executable=executables[region.artifact],
-                arguments=tuple(places[_key(binding)] for binding in region.inputs),
+                arguments=tuple(places[buffer_key(binding)] for binding in region.inputs),
                 outputs=tuple(places[key] for key in _output_keys(region)),
                 finished=tuple(
                     place
@@ -90,14 +90,20 @@ class BoundStep:
         return self._build(tensors)
 
 
-def _key(binding: InputBinding) -> Key:
-    if binding.kind in ("kv", "value"):
+def buffer_key(binding: InputBinding) -> Key:
+    """The key of what feeds a program input: equal for equal buffers."""
+    if binding.kind == "value":
         return binding.kind, binding.name
+    if binding.kind == "kv":
+        return binding.kind, binding.name, binding.rows
     return binding.kind, binding.name, binding.carrier, binding.layout
 
 
 def _output_keys(region: RegionPlan) -> list[Key]:
-    return [("kv" if index in region.aliases else "value", name) for index, name in enumerate(region.outputs)]
+    updated = {output: region.inputs[source] for output, source in region.aliases.items()}
+    return [
+        buffer_key(updated[index]) if index in updated else ("value", name) for index, name in enumerate(region.outputs)
+    ]
 
 
 def _values(replay: ReplayPlan) -> list[Key]:
@@ -107,4 +113,4 @@ def _values(replay: ReplayPlan) -> list[Key]:
 
 def _reads(region: RegionPlan, places: Mapping[Key, int]) -> list[int]:
     """Places of the values that a region reads."""
-    return [places[_key(binding)] for binding in region.inputs if binding.kind == "value"]
+    return [places[buffer_key(binding)] for binding in region.inputs if binding.kind == "value"]

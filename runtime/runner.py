@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ..errors import DeviceError, InputError
 from .devices.base import Buffer, Device, Executable
-from .plan import DecodePlan, ReplayPlan
-from .program import BoundStep, Key
+from .plan import DecodePlan, InputBinding, ReplayPlan
+from .program import BoundStep, Key, buffer_key
 from .slots import SlotBuffers
 from .stats import CompileReport, RunnerStatistics
 from .tensor_source import TensorSource
@@ -67,8 +67,7 @@ class DecodeRunner:
         self._slots = SlotBuffers(plan.slots, max(self.maximum, 1), carriers)
         bindings = [binding for replay in replays for binding in replay.bindings if binding.kind != "slot"]
         self._tensors = tensors
-        self._carriers = {binding.name: binding.carrier for binding in bindings}
-        self._root_names = list(dict.fromkeys(binding.name for binding in bindings if binding.kind == "kv"))
+        self._root_bindings = {buffer_key(binding): binding for binding in bindings if binding.kind == "kv"}
         self._roots = self._bind_roots()
         self._programs = self._bind_programs(replays)
 
@@ -137,8 +136,11 @@ class DecodeRunner:
             return self._fallback(**inputs)
 
     def _bind_roots(self) -> list[Buffer]:
-        roots = [self._tensors.carried(name, self._carriers[name]) for name in self._root_names]
-        return [self._device.buffer(root, donatable=True) for root in roots]
+        return [self._device.buffer(self._root(one), donatable=True) for one in self._root_bindings.values()]
+
+    def _root(self, binding: InputBinding) -> Tensor:
+        root = self._tensors.carried(binding.name, binding.carrier)
+        return root if binding.rows is None else root.narrow(0, *binding.rows)
 
     def _bind_programs(self, replays: Sequence[ReplayPlan]) -> list[BoundStep]:
         bindings = {
@@ -154,4 +156,4 @@ class DecodeRunner:
             )
             for name in (spec.name for spec in self._slots.specs)
         }
-        return BoundStep(replay, self.executables, self._device, {**weights, **slots}, self._root_names)
+        return BoundStep(replay, self.executables, self._device, {**weights, **slots}, list(self._root_bindings))

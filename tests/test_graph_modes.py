@@ -10,7 +10,8 @@ from deepinfer_neuron.benchmarks.repeated_layers import repeat_layers, zero_mode
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.canonical import canonical_digest
 from deepinfer_neuron.compiler.capture import capture
-from deepinfer_neuron.compiler.regions import CutGraph, cut_graph
+from deepinfer_neuron.compiler.cut import CutGraph
+from deepinfer_neuron.compiler.regions import cut_graph
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.config import ModelConfig
 from deepinfer_neuron.model.engram_lookup import EngramLookup

@@ -11,7 +11,7 @@ from ...passes.carrier import carry
 from ...passes.context import PassContext
 from ...passes.observer import PassRecord
 from ..capture import CapturedGraph
-from ..regions import CutGraph, Place
+from ..cut import CutGraph, Place
 from .distance import Difference, difference
 from .observed import run_observed
 from .step import Step, as_fed, pass_step, tensors_of

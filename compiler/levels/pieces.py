@@ -9,7 +9,8 @@ from torch import fx
 
 from ...passes.context import STAGE
 from ...passes.locations import source_line
-from ..regions import CutGraph, cut_graph
+from ..cut import CutGraph
+from ..regions import cut_graph
 
 REST = "the rest"
 """Name of what comes after the last end."""

@@ -11,10 +11,10 @@ from torch import Tensor, fx
 from ...runtime.artifacts import Artifact
 from ...runtime.devices.pjrt import host_device
 from ...runtime.memory import is_shareable, shareable_copy
+from ..cut import Region
 from ..lowering.lower import lower_graph
 from ..lowering.options import Numerics
 from ..region_programs import RegionPrograms
-from ..regions import Region
 from ..targets.host import HostTarget
 
 Progress = Callable[[int, int], None]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, fx
 
+from ..cut import CutGraph, Place, Region
 from ..lowering.inexact import INEXACT
 from ..lowering.options import Numerics
-from ..regions import CutGraph, Place, Region
 from .distance import Difference, coarse_difference, difference
 from .inline import inline_decompositions
 from .observed import run_observed

@@ -12,9 +12,10 @@ from ...passes.carrier import carry
 from ...passes.context import PassContext
 from ...passes.observer import AfterPass
 from ..capture import CapturedGraph, capture
+from ..cut import CutGraph
 from ..pass_captured import pass_captured
 from ..pipeline import find_target
-from ..regions import CutGraph, cut_graph
+from ..regions import cut_graph
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from deepinfer_neuron.compiler.canonical import canonical_digest, canonical_text
 from deepinfer_neuron.compiler.capture import capture
-from deepinfer_neuron.compiler.regions import Region, cut_graph
+from deepinfer_neuron.compiler.cut import Region
+from deepinfer_neuron.compiler.regions import cut_graph
 from deepinfer_neuron.passes.context import PassContext
 from deepinfer_neuron.passes.pipeline import run_passes
 

@@ -17,8 +17,9 @@ import torch
 from deepinfer_neuron.compiler import program_key as program_key_module
 from deepinfer_neuron.compiler import sources
 from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.compiler.cut import Region
 from deepinfer_neuron.compiler.program_key import program_key
-from deepinfer_neuron.compiler.regions import Region, cut_graph
+from deepinfer_neuron.compiler.regions import cut_graph
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.model.kernels import normalization
 from deepinfer_neuron.passes.context import PassContext
@@ -177,7 +178,7 @@ import torch
 from torch import fx
 import deepinfer_neuron.model.kernels.normalization
 from deepinfer_neuron.compiler.program_key import program_key
-from deepinfer_neuron.compiler.regions import Region
+from deepinfer_neuron.compiler.cut import Region
 from deepinfer_neuron.compiler.targets.host import HostTarget
 graph = fx.Graph()
 x, weight = graph.placeholder("x"), graph.placeholder("weight")

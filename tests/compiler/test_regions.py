@@ -8,71 +8,24 @@ import networkx
 import pytest
 import torch
 from deepinfer_neuron.compiler.canonical import canonical_digest
-from deepinfer_neuron.compiler.capture import CapturedGraph, capture
-from deepinfer_neuron.compiler.regions import CutGraph, Region, check_order, cut_graph, region_graph
+from deepinfer_neuron.compiler.cut import CutGraph, Region
+from deepinfer_neuron.compiler.region_order import check_order, region_graph
 from deepinfer_neuron.errors import GraphError
-from deepinfer_neuron.passes.context import PassContext, output_node
-from deepinfer_neuron.passes.pipeline import run_passes
+from deepinfer_neuron.passes.context import STAGE, output_node
 from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from region_runs import assert_same_bits, cut_at_stages, passed
 from torch import fx, nn
 
 ROWS, WIDTH = 6, 4
 
 
-def passed(function, inputs: Sequence[torch.Tensor]) -> tuple[CapturedGraph, PassContext]:
-    graph = capture(function, inputs)
-    context = PassContext()
-    run_passes(graph.module, context)
-    return graph, context
-
-
-def cut_of(function, inputs: Sequence[torch.Tensor], whole: bool = False) -> CutGraph:
+def cut_with_same_bits(function, inputs: Sequence[torch.Tensor]) -> CutGraph:
+    """The regions of a function, which give every bit of the whole graph."""
     graph, context = passed(function, inputs)
-    return cut_graph(graph.module, context.aliases, context.stage_names, whole)
-
-
-def memories(graph: CapturedGraph, context: PassContext, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """A copy of what each placeholder is fed."""
-    given_inputs = iter(inputs)
-    tensors = [next(given_inputs) if one.tensor is None else one.tensor for one in graph.inputs]
-    return [tensor.clone().view(context.carriers.get(i, tensor.dtype)) for i, tensor in enumerate(tensors)]
-
-
-def run_regions(cut: CutGraph, memory: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Execute as a device does: an aliased output is written over its input before the next region starts."""
-    values: dict[str, torch.Tensor] = {}
-    for region in cut.regions:
-        arguments = [memory[place] if isinstance(place, int) else values[place] for place in region.inputs]
-        results = [result.clone() for result in fx.Interpreter(region.module).run(*arguments)]
-        for place, result in zip(region.outputs, results, strict=True):
-            if isinstance(place, int):
-                memory[place].copy_(result)
-            else:
-                values[place] = result
-    return [values[name] for name in cut.results]
-
-
-def run_whole(module: fx.GraphModule, context: PassContext, memory: list[torch.Tensor]) -> list[torch.Tensor]:
-    results = [result.clone() for result in fx.Interpreter(module).run(*memory)]
-    for position, source in context.aliases.items():
-        memory[source].copy_(results[position])
-    return results[: len(results) - len(context.aliases)]
-
-
-def assert_same_bits(function, inputs: Sequence[torch.Tensor]) -> CutGraph:
-    graph, context = passed(function, inputs)
-    cut = cut_graph(graph.module, context.aliases, context.stage_names)
-    first, second = memories(graph, context, inputs), memories(graph, context, inputs)
-    expected = run_whole(graph.module, context, first)
-    actual = run_regions(cut, second)
-    for left, right in zip([*actual, *second], [*expected, *first], strict=True):
-        assert left.dtype == right.dtype
-        assert torch.equal(left, right)
-    for region in cut.regions:
-        assert region.outputs
-        assert len(region.module.graph.find_nodes(op="placeholder")) == len(region.inputs) == len(set(region.inputs))
+    cut = cut_at_stages(graph, context)
+    assert_same_bits(graph, context, cut, inputs)
     return cut
 
 
@@ -127,7 +80,7 @@ class Caches(nn.Module):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=5))
 def test_random_graphs_with_boundaries_anywhere_keep_every_bit(stages):
-    assert_same_bits(Caches(stages), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
+    cut_with_same_bits(Caches(stages), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
 
 
 def test_a_boundary_after_every_node():
@@ -136,18 +89,55 @@ def test_a_boundary_after_every_node():
             (x,) = stage_boundary(f"{number}", function(x))
         return x
 
-    cut = assert_same_bits(step, [torch.randn(3)])
+    cut = cut_with_same_bits(step, [torch.randn(3)])
     assert [region.name for region in cut.regions] == ["0", "1", "2", "3"]
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 8), max_size=4), st.lists(st.integers(0, 4), min_size=1, max_size=60))
+def test_stage_numbers_in_any_order_keep_every_bit(steps, marks):
+    inputs = [torch.randn(2, WIDTH), torch.tensor([1, 4])]
+    graph, context = passed(Caches([steps]), inputs)
+    for number, node in enumerate(graph.module.graph.nodes):
+        node.meta[STAGE] = marks[number % len(marks)]
+    context.stage_names[:] = "abcde"
+    assert_same_bits(graph, context, cut_at_stages(graph, context), inputs)
+
+
+def test_a_stage_that_only_stores_returns_the_cache_alone():
+    class Storing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.randn(ROWS, WIDTH))
+
+        def forward(self, x, rows):
+            x, y = stage_boundary("start", x.sin(), x.cos())
+            self.cache.index_put_((rows,), x)
+            x, y = stage_boundary("store", x, y)
+            return x + y
+
+    start, store, end = cut_with_same_bits(Storing(), [torch.randn(2, WIDTH), torch.tensor([1, 4])]).regions
+    assert store.aliases == {0: store.inputs.index(store.outputs[0])}
+    assert set(end.inputs) == set(start.outputs)
+
+
+def test_a_stage_whose_values_nobody_reads_is_no_region():
+    def step(x):
+        (x,) = stage_boundary("first", x.sin())
+        stage_boundary("unread", x.cos())
+        return x.exp()
+
+    assert [region.name for region in cut_with_same_bits(step, [torch.randn(3)]).regions] == ["first", "end"]
+
+
 def test_no_boundary_and_whole_mode_give_one_region():
-    assert len(assert_same_bits(lambda x: x.sin() + 1, [torch.randn(3)]).regions) == 1
+    assert len(cut_with_same_bits(lambda x: x.sin() + 1, [torch.randn(3)]).regions) == 1
 
     def step(x):
         (x,) = stage_boundary("a", x.sin())
         return x.cos()
 
-    (region,) = cut_of(step, [torch.randn(3)], whole=True).regions
+    (region,) = cut_at_stages(*passed(step, [torch.randn(3)]), whole=True).regions
     assert region.name == "whole"
 
 
@@ -157,7 +147,7 @@ def test_a_stage_that_computes_nothing_is_no_region():
         (y,) = stage_boundary("nothing", y)
         return y, x
 
-    cut = assert_same_bits(step, [torch.randn(3)])
+    cut = cut_with_same_bits(step, [torch.randn(3)])
     assert [region.name for region in cut.regions] == ["first"]
 
 
@@ -174,7 +164,7 @@ def test_constants_are_made_where_they_are_used_and_weights_are_inputs():
             (x,) = stage_boundary("first", x * ramp * self.weight)
             return x * ramp * self.weight
 
-    first, second = assert_same_bits(Scaled(), [torch.randn(2, 4)]).regions
+    first, second = cut_with_same_bits(Scaled(), [torch.randn(2, 4)]).regions
     assert [type(place) for place in first.inputs] == [int, int]
     assert [type(place) for place in second.inputs] == [str, int]
     assert canonical_digest(first) == canonical_digest(second)
@@ -193,7 +183,7 @@ def test_an_old_version_is_never_carried_over_its_update():
             (x,) = stage_boundary("use", x + before[rows])
             return x + self.cache[rows]
 
-    cut = assert_same_bits(Late(), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
+    cut = cut_with_same_bits(Late(), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
     assert [region.name for region in cut.regions] == ["store+use", "end"]
 
 
@@ -209,7 +199,7 @@ def test_two_stores_reach_one_memory_in_order():
             self.cache.index_put_((rows,), x[:, 0] + y)
             return self.cache[1] + y
 
-    cut = assert_same_bits(Twice(), [torch.randn(2, 2, WIDTH), torch.tensor([0, 2])])
+    cut = cut_with_same_bits(Twice(), [torch.randn(2, 2, WIDTH), torch.tensor([0, 2])])
     first, second = cut.regions
     (root,) = {place for region in cut.regions for place in region.outputs if isinstance(place, int)}
     assert root in first.inputs and root in second.inputs
@@ -243,6 +233,6 @@ def test_every_output_of_the_graph_is_a_result():
         return y, y.cos(), x, y
 
     graph, context = passed(step, [torch.randn(3)])
-    cut = cut_graph(graph.module, context.aliases, context.stage_names)
+    cut = cut_at_stages(graph, context)
     assert cut.results == tuple(node.name for node in output_node(graph.module).args[0])
-    assert_same_bits(step, [torch.randn(3)])
+    cut_with_same_bits(step, [torch.randn(3)])

@@ -6,6 +6,9 @@ import pytest
 from deepinfer_neuron.errors import ArtifactError
 from deepinfer_neuron.runtime.plan import DecodePlan, digest
 
+ROWS = 32
+"""Rows of each cache, without the one for padding."""
+
 
 def test_a_plan_survives_json(programs):
     plan, _ = programs
@@ -52,6 +55,31 @@ def test_a_value_that_nothing_made_is_refused(programs):
     data["replays"][0]["regions"][0]["inputs"][0] |= {"kind": "value", "name": "nowhere"}
     with pytest.raises(ArtifactError, match="'nowhere'\\] before they are made"):
         DecodePlan.from_json(data)
+
+
+def with_rows(plan: DecodePlan, *rows: list[int] | None) -> dict:
+    """The plan as JSON; the caches of its first batch sizes are taken in these rows."""
+    data = plan.to_json()
+    for replay, part in zip(data["replays"], rows, strict=False):
+        for binding in (binding for region in replay["regions"] for binding in region["inputs"]):
+            if binding["kind"] == "kv":
+                binding["rows"] = part
+    return data
+
+
+def test_rows_of_a_cache_survive_json(programs):
+    plan = DecodePlan.from_json(with_rows(programs[0], *[[4, 8]] * 4))
+    assert {one.rows for replay in plan.replays for one in replay.bindings if one.kind == "kv"} == {(4, 8)}
+    assert DecodePlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_rows_that_overlap_are_refused(programs):
+    assert DecodePlan.from_json(with_rows(programs[0], [0, 4], [4, 8], [12, 21], [12, 21]))
+    with pytest.raises(ArtifactError, match="programs take rows 4 to 12 and rows from 11 on of 'keys'"):
+        DecodePlan.from_json(with_rows(programs[0], [0, 4], [4, 8], [11, 2], [0, 4]))
+    for rows in ([0, 4], [0, ROWS + 1]):
+        with pytest.raises(ArtifactError, match="'keys'"):
+            DecodePlan.from_json(with_rows(programs[0], rows))
 
 
 @pytest.mark.parametrize("change", [{"schema": 0}, {"slots": None}, {"replays": [{}]}, {"slots": [{"name": "x"}]}])

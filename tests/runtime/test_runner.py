@@ -191,6 +191,24 @@ def test_a_failed_execution_leaves_the_runner_usable(pair, inputs_for, monkeypat
     pair.assert_step_equal(inputs_for(2))
 
 
+def test_an_interrupt_after_caches_were_consumed_leaves_the_runner_usable(pair, inputs_for, monkeypatch):
+    program = pair.runner._programs[1]
+    updating = next(one for one in program.executables if one.artifact.aliases)
+    execute = updating.execute
+
+    def interrupt(arguments):
+        execute(arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(updating, "execute", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pair.runner(**inputs_for(2))
+    assert not any(root.is_deleted() for root in pair.runner._roots)
+    pair.assert_step_equal(inputs_for(2))
+    pair.assert_step_equal(inputs_for(2, seed=1))
+
+
 def test_weights_in_unusable_memory_are_moved_in_the_model(programs, runner_of, decoder, inputs_for):
     model, eager = decoder(), decoder()
     flat = torch.empty(model.head.numel() + 1)
