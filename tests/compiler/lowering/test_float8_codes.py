@@ -12,7 +12,7 @@ from deepinfer_neuron.compiler.lowering.options import LoweringOptions
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.errors import LoweringError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
-from deepinfer_neuron.model.engram import EngramLookup
+from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kernels.quantization import quantize_fp4_fine, quantize_fp8
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics
