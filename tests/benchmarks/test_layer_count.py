@@ -13,9 +13,25 @@ from deepinfer_neuron.runtime.stats import CompileReport
 from typer.testing import CliRunner
 
 
+def report(layers: int, nodes: int, capture_s: float, lowering_s: float, compile_s: float) -> CompileReport:
+    return CompileReport(
+        batch_size=2,
+        mode="regions",
+        nodes=nodes,
+        regions=layers * 2,
+        programs=10,
+        capture_s=capture_s,
+        passes_s=0.1,
+        lowering_s=lowering_s,
+        compile_s=compile_s,
+        passes=(),
+        region_nodes=(),
+        program_s={},
+    )
+
+
 def cost(nodes: int, capture_s: float) -> LayerCountCost:
-    report = CompileReport(2, "regions", nodes, 4, 2, capture_s, passes_s=0.1, lowering_s=nodes * 1e-4, compile_s=1.0)
-    return LayerCountCost(nodes // 10, report, 1.0, 1.0)
+    return LayerCountCost(nodes // 10, report(nodes // 10, nodes, capture_s, nodes * 1e-4, 1.0), 1.0, 1.0)
 
 
 def test_the_fit_finds_the_fixed_part_and_the_part_of_each_node():
@@ -31,9 +47,9 @@ def test_one_layer_count_has_no_fit():
 
 def test_the_command_reports_each_count_against_the_first(tmp_path, monkeypatch):
     def compile_quickly(model, batch_sizes, mode):
+        assert (batch_sizes, mode) == ([2], "regions")
         layers = model.config.num_hidden_layers
-        report = CompileReport(batch_sizes[0], mode, layers * 80, layers * 2, 10, layers * 0.5, 0.5, 0.5, layers * 0.25)
-        return SimpleNamespace(reports=[report])
+        return SimpleNamespace(reports=[report(layers, layers * 80, layers * 0.5, 0.9, layers * 0.25)])
 
     monkeypatch.setattr(layer_count, "compile_decode", compile_quickly)
     out = tmp_path / "layers.json"
