@@ -260,6 +260,7 @@ def bench(
         str | None,
         typer.Option(metavar="MIB", help="Instead, time stores into layer views of cache roots of these MiB."),
     ] = None,
+    modes: Annotated[bool, typer.Option("--modes", help="Instead, time regions against whole.")] = False,
     layers: Annotated[
         str | None,
         typer.Option(metavar="COUNTS", help="Instead, time compiling models with these numbers of layers."),
@@ -274,14 +275,26 @@ def bench(
     """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
     with clean_errors():
         from .benchmarks.decode_step import time_decode_steps
+        from .benchmarks.graph_modes import time_graph_modes
         from .benchmarks.layer_count import fit_by_nodes, time_layer_counts
         from .benchmarks.lowering_speed import fit_lowering, time_lowering_of_layers
         from .benchmarks.pool_size import time_pool_sizes
-        from .benchmarks.tables import fit_table, layer_table, lowering_table, pool_table, root_table, step_table
+        from .benchmarks.tables import (
+            fit_table,
+            layer_table,
+            lowering_table,
+            mode_table,
+            pool_table,
+            root_table,
+            step_table,
+        )
         from .benchmarks.view_stores import time_root_sizes
 
-        kind = "layers" if layers else "roots" if roots else "pools" if pools else "steps"
-        if layers is not None and not programs:
+        kind = "modes" if modes else "layers" if layers else "roots" if roots else "pools" if pools else "steps"
+        if modes:
+            results = time_graph_modes(directory, parse_sizes(batch_sizes), rounds, print_now)
+            table = mode_table(results)
+        elif layers is not None and not programs:
             results = time_lowering_of_layers(size.value, parse_sizes(layers), mode.value, rounds, print_now)
             print_table(*fit_table(fit_lowering(results)))
             table = lowering_table(results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .decode_step import StepTimes
+from .graph_modes import ModeTimes
 from .layer_count import LayerCountCost
 from .linear_fit import LinearFit
 from .lowering_speed import LayersTime
@@ -36,6 +37,23 @@ def step_table(steps: Sequence[StepTimes]) -> Table:
         for step in steps
     ]
     return "One decode step; ratios are medians of paired rounds", columns, rows
+
+
+def mode_table(modes: Sequence[ModeTimes]) -> Table:
+    """One row a batch size."""
+    columns = ("batch", "regions", "programs", "regions ms", "whole ms", "regions/whole")
+    rows: list[tuple[object, ...]] = [
+        (
+            mode.batch_size,
+            mode.regions,
+            mode.programs,
+            _number(mode.regions_ms, ".1f"),
+            _number(mode.whole_ms, ".1f"),
+            _number(mode.regions_to_whole, ".2f"),
+        )
+        for mode in modes
+    ]
+    return "One decode step by graph mode; ratios are medians of paired rounds", columns, rows
 
 
 def pool_table(pools: Sequence[PoolTime]) -> Table:
