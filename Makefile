@@ -19,7 +19,7 @@ lint: $(STAMP)
 	$(VENV)/bin/basedpyright --level error
 
 bench: $(STAMP)
-	$(PY) -m deepinfer_neuron bench
+	$(PY) -m deepinfer_neuron bench steps
 
 # torch is pinned first: a bare range may resolve to a CUDA build of several GB.
 $(STAMP): pyproject.toml

@@ -11,14 +11,16 @@ from typing import Annotated
 
 import typer
 
+from .cli_bench import bench
 from .cli_cache import cache
-from .cli_options import Dtype, EngineMode, GraphMode, JsonOption, ModeOption, NumericsMode, Size, Switch
+from .cli_options import Dtype, EngineMode, JsonOption, ModeOption, NumericsMode, Size, Switch
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random weights in the layout of the release.")
 main.add_typer(tiny, name="tiny")
 main.add_typer(cache, name="cache")
+main.add_typer(bench, name="bench")
 
 
 @main.callback(help="Compile and replay the decode step of a language model for AWS Trainium.")
@@ -244,73 +246,3 @@ def verify(
         write_report(json, report)
     if not report.agrees:
         raise typer.Exit(1)
-
-
-@main.command("bench")
-def bench(
-    directory: Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")] = Path("demo"),
-    batch_sizes: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,2,4,8",
-    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 15,
-    inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
-    pools: Annotated[
-        str | None,
-        typer.Option(metavar="FACTORS", help="Instead, time one step with KV pools larger by these factors."),
-    ] = None,
-    roots: Annotated[
-        str | None,
-        typer.Option(metavar="MIB", help="Instead, time stores into layer views of cache roots of these MiB."),
-    ] = None,
-    modes: Annotated[bool, typer.Option("--modes", help="Instead, time regions against whole.")] = False,
-    layers: Annotated[
-        str | None,
-        typer.Option(metavar="COUNTS", help="Instead, time compiling models with these numbers of layers."),
-    ] = None,
-    size: Annotated[Size, typer.Option(help="With --layers: the model whose layers are repeated.")] = Size.tiny,
-    mode: Annotated[GraphMode, typer.Option(help="With --layers: how they are compiled.")] = GraphMode.regions,
-    programs: Annotated[
-        bool, typer.Option("--compile/--no-compile", help="With --layers: compile too, or time lowering alone.")
-    ] = True,
-    json: JsonOption = None,
-) -> None:
-    """Ratios of latency, error against eager and cold compile: eager, Inductor and ours on the same step."""
-    with clean_errors():
-        from .benchmarks.decode_step import time_decode_steps
-        from .benchmarks.graph_modes import time_graph_modes
-        from .benchmarks.layer_count import fit_by_nodes, time_layer_counts
-        from .benchmarks.lowering_speed import fit_lowering, time_lowering_of_layers
-        from .benchmarks.pool_size import time_pool_sizes
-        from .benchmarks.tables import (
-            fit_table,
-            layer_table,
-            lowering_table,
-            mode_table,
-            pool_table,
-            root_table,
-            step_table,
-        )
-        from .benchmarks.view_stores import time_root_sizes
-
-        kind = "modes" if modes else "layers" if layers else "roots" if roots else "pools" if pools else "steps"
-        if modes:
-            results = time_graph_modes(directory, parse_sizes(batch_sizes), rounds, print_now)
-            table = mode_table(results)
-        elif layers is not None and not programs:
-            results = time_lowering_of_layers(size.value, parse_sizes(layers), mode.value, rounds, print_now)
-            print_table(*fit_table(fit_lowering(results)))
-            table = lowering_table(results)
-        elif layers is not None:
-            results = time_layer_counts(size.value, parse_sizes(layers), mode.value, print_now)
-            print_table(*fit_table(fit_by_nodes(results)))
-            table = layer_table(results)
-        elif roots is not None:
-            results = time_root_sizes(parse_sizes(roots), rounds, print_now)
-            table = root_table(results)
-        elif pools is None:
-            sizes = parse_sizes(batch_sizes)
-            results = time_decode_steps(directory, sizes, rounds, inductor, print_now)
-            table = step_table(results)
-        else:
-            results = time_pool_sizes(directory, parse_sizes(pools), rounds, print_now)
-            table = pool_table(results)
-        print_table(*table)
-        write_report(json, {kind: [asdict(one) for one in results]})

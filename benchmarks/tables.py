@@ -8,6 +8,7 @@ from .decode_step import StepTimes
 from .graph_modes import ModeTimes
 from .layer_count import LayerCountCost
 from .linear_fit import LinearFit
+from .loading import StartCost
 from .lowering_speed import LayersTime
 from .pool_size import PoolTime
 from .view_stores import RootTime
@@ -121,6 +122,31 @@ def fit_table(fits: Mapping[str, LinearFit]) -> Table:
         (stage, _number(fit.fixed_ms, ".0f"), _number(fit.ms_per_node * 1e3, ".0f")) for stage, fit in fits.items()
     ]
     return "Least-squares lines over nodes", ("stage", "fixed ms", "ms per 1000 nodes"), rows
+
+
+def start_table(starts: Sequence[StartCost]) -> Table:
+    """One row a start; times are medians over fresh processes."""
+    columns = (
+        "layers", "batch sizes", "import s", "plan ms", "programs ms", "weights ms", "bind ms", "load ms",
+        "first step ms", "programs", "program MB", "weight MB", "cold s", "cold/second",
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = [
+        (
+            one.layers,
+            ",".join(map(str, one.batch_sizes)),
+            f"{one.import_s:.2f}",
+            *(f"{seconds * 1e3:.0f}" for seconds in (one.plan_s, one.programs_s, one.weights_s, one.bind_s)),
+            f"{one.load_s * 1e3:.0f}",
+            f"{one.first_step_s * 1e3:.0f}",
+            one.programs,
+            f"{one.program_bytes / 1e6:.1f}",
+            f"{one.weight_bytes / 1e6:.1f}",
+            _number(one.cold_s, ".1f"),
+            _number(one.speedup, ".1f"),
+        )
+        for one in starts
+    ]
+    return "Starts from a full store; weights load beside programs", columns, rows
 
 
 def _number(value: float | None, form: str) -> str:
