@@ -11,17 +11,22 @@ from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
     from .compiler.api import compile_decode
+    from .loading import LoadOptions, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
     from .runtime.slots import PaddingPolicy, SlotSpec
+    from .runtime.store.store import ArtifactStore
 
 __all__ = [
+    "ArtifactStore",
     "DecodeRunner",
     "DeepInferNeuronError",
+    "LoadOptions",
     "PaddingPolicy",
     "SlotSpec",
     "compile_decode",
     "errors",
+    "load_decode",
     "stage_boundary",
 ]
 
@@ -29,7 +34,10 @@ __all__ = [
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 _HOMES = {
+    "ArtifactStore": ".runtime.store.store",
     "compile_decode": ".compiler.api",
+    "LoadOptions": ".loading",
+    "load_decode": ".loading",
     "DecodeRunner": ".runtime.runner",
     "PaddingPolicy": ".runtime.slots",
     "SlotSpec": ".runtime.slots",

@@ -116,8 +116,7 @@ def _cost(layers: int, sizes: tuple[int, ...], starts: Sequence[dict[str, Any]],
     if any(one["compiler_imported"] for one in starts):
         raise AssertionError("a start from a full store imported the compiler")
     seconds = {name: median(one[name] for one in starts) for name in ("import_s", "load_s", "first_step_s")}
-    parts = {
-        name: median(one["report"][name] for one in starts) for name in ("plan_s", "programs_s", "weights_s", "bind_s")
-    }
+    reports = [one["report"] for one in starts]
+    parts = {name: median(one[name] for one in reports) for name in ("plan_s", "programs_s", "weights_s", "bind_s")}
     sizes_of = {name: reports[0][name] for name in ("programs", "program_bytes", "weight_bytes")}
     return StartCost(layers=layers, batch_sizes=sizes, cold_s=cold_s, **seconds, **parts, **sizes_of)

@@ -91,7 +91,9 @@ def test_every_inexact_operator_is_named() -> None:
 
 
 @pytest.mark.parametrize("example", code_blocks("README.md", "python"))
-def test_the_examples_run(example: str) -> None:
+def test_the_examples_run(example: str, nano_a: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nano").symlink_to(nano_a)
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "example"}
     exec(compile(example, "README.md", "exec"), names)
     if "y" in names:
