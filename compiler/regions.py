@@ -53,11 +53,13 @@ class _Facts:
     def __init__(self, module: fx.GraphModule, aliases: Mapping[int, int], marks: Mapping[fx.Node, int]):
         self.module = module
         self.inputs = placeholders(module)
+        self.positions = {node: position for position, node in enumerate(self.inputs)}
         self.versions = RootVersions(module, aliases)
         self.stages = effective_stages(module, marks)
         results: Any = output_node(module).args[0]
         self.returned: list[fx.Node] = list(results[: len(results) - len(aliases)])
-        self._impossible = self.versions.impossible_cuts(self.stages)
+        impossible = self.versions.impossible_cuts(self.stages)
+        self._groups = {stage: stage - sum(cut < stage for cut in impossible) for stage in set(self.stages.values())}
         self._live = _live_nodes(module)
         self._constants = _constants(module)
         updates = [version.value for versions in self.versions.of_root.values() for version in versions[1:]]
@@ -65,8 +67,7 @@ class _Facts:
 
     def group(self, node: fx.Node) -> int:
         """Number of the region that computes ``node``."""
-        stage = self.stages[node]
-        return stage - sum(cut < stage for cut in self._impossible)
+        return self._groups[self.stages[node]]
 
     def is_free(self, node: fx.Node) -> bool:
         """Whether each region that uses ``node`` makes it for itself."""
@@ -121,7 +122,7 @@ class _RegionGraph:
         if node not in self._copies:
             held = self._facts.versions.held.get(node)
             if node.op == "placeholder":
-                self._copies[node] = self.input(self._facts.inputs.index(node), node)
+                self._copies[node] = self.input(self._facts.positions[node], node)
             elif self._facts.is_free(node):
                 self.add(node)
             elif held is not None:
@@ -159,8 +160,9 @@ def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_name
     region = _RegionGraph(facts)
     for node in nodes:
         region.add(node)
-    places: list[Place] = [node.name for node in nodes if facts.leaves(node)]
-    results = [region.value(node) for node in nodes if facts.leaves(node)]
+    leaving = [node for node in nodes if facts.leaves(node)]
+    places: list[Place] = [node.name for node in leaving]
+    results = [region.value(node) for node in leaving]
     for root, node in facts.updated(group).items():
         source = facts.inputs[root]
         region.input(root, source)

@@ -43,6 +43,7 @@ class BoundTensors:
             _make_shareable(owner[key])
         self._owners = [owner for owner, _ in places]
         self._keys = [key for _, key in places]
+        self._positions = {name: position for position, name in enumerate(self.names)}
         self._addresses = self._current_addresses()
         self._copies: dict[tuple[str, torch.dtype, WeightLayout | None], _Copy] = {}
 
@@ -77,7 +78,7 @@ class BoundTensors:
                 entry.version = source._version
 
     def __getitem__(self, name: str) -> Tensor:
-        position = self.names.index(name)
+        position = self._positions[name]
         return self._owners[position][self._keys[position]]
 
     def check_unmoved(self) -> None:
