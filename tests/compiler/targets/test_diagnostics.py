@@ -1,0 +1,216 @@
+"""Errors in logs of all the forms that compilers wrote over the years; the logs are from public reports."""
+
+from __future__ import annotations
+
+import pytest
+from deepinfer_neuron.compiler.targets.diagnostics import (
+    Diagnostic,
+    describe,
+    find_cause,
+    normalise_message,
+    parse_diagnostics,
+    signature,
+)
+from deepinfer_neuron.compiler.targets.error_codes import BISECT
+
+SORT = """\
+[ERROR] [NCC_EVRF029] Operation sort is not supported on trn2. Use supported equivalent operation like TopK or replace \
+it with an alternate implementation via Neuron Kernel Interface (NKI).
+%sort.16 = (f32[16,256], s32[16,256]) sort(%p0, %iota.3), dimensions={1}
+"""
+MEMORY = (
+    "[ERROR] [NCC_EOOM001] Maximum peak HBM usage of 32.00GB exceeds HBM limit of 24.00GB for Trn2. This consists of "
+    "16.00GB I/O tensors, 0B intermediate tensors, and 16.00GB internal (scratchpad) allocations\n"
+)
+INPUTS = """\
+[ERROR] [NCC_EVRF009] Total tensor I/O 53.6 GB exceeds available HBM 25.8 GB
+Largest input tensor: f32[18,2,2048,16384] (input33)
+"""
+PARTITIONS = """\
+Assertion failure: bir::samePartitionsAll(AP0, AP1)
+  (neuronxcc/walrus/verifier/src/inst_visitor.cpp:3279)
+[ModuleForkPass]: birverifier failed after 0.010 seconds
+[ModuleForkPass]: Module 0 failed with error (I-3776),
+  tensorizer(output tensor: float32<32 x 4> $3776[i75_0_1_2858], id: 3776)
+  [INTERNAL_ERROR] [NCC_IBIR297] For specific instructions, base partition for access is expected to be the same
+Compilation status: Total modules: 2, Passed: 0, Failed: 2
+"""
+BARE = """\
+ERROR LOWERING Traceback:
+[NCC_ITEN404] Internal tensorizer error: SimplifyNeuronTensor:idx i0: <class 'neuronxcc.pelican.ir.AffineIV'>
+"""
+ASSERTION = (
+    "[INTERNAL_ERROR] [NCC_ITRF901] TritiumFusion assertion error: Unexpected remat axes - Please open a support \
+ticket at https://github.com/aws-neuron/aws-neuron-sdk/issues/new\n"
+)
+LEGACY = """\
+2024-08-15T14:01:19Z [TEN404] (aten__add_add.31237) Internal tensorizer error: NeuronValueNumbering:insertAtEnd(): \
+incompatible function arguments.
+2024-08-15T14:01:19Z USER 1454 [neuronxcc.driver.CommandDriver]: Diagnostic logs stored in /tmp/x/log-neuron-cc.txt
+2024-08-15T14:01:19Z INFO 1332 [root]: Subcommand returned with exitcode=70
+"""
+NESTED = """\
+... '--verbose=35']: [MFP002]  Compilation failed for the following modules:
+  Module nc00/sg00: [NLA001]  Unhandled exception with message: (I-237367-0), line 0, Instruction DMACopy \
+I-237367-0: Invalid Shape for Scalar DGE! - Please open a support ticket at \
+https://github.com/aws-neuron/aws-neuron-sdk/issues/new
+"""
+KILLED = """\
+2023-06-15T12:11:12Z ERROR 85724 [neuronx-cc]:   NeuronX Compiler version 2.6.0.19+3d819e565
+[F137] neuronx-cc was forcibly killed - This most commonly occurs due to insufficient system memory. \
+Using a smaller data type may help.
+"""
+FATAL = (
+    "2025-01-03 08:45:20.301338: F hilo/MLIRPasses/Transforms/VerifyAliasing.cc:125] false && "
+    '"Read after write on aliased input/output buffer."\n'
+)
+ABORTED = """\
+2024-10-05T22:49:01Z ERROR 3808 [job.WalrusDriver.0]: Backend exited with code -6 and stderr: No existing axis k2 \
+found in instruction I-33's parent list
+"""
+TRANSFORMATION = (
+    "Non-signal exit. Backend exited with code 1 and stderr: [DVR002]  Internal transformation failed - Please open a "
+    "support ticket at https://github.com/aws-neuron/aws-neuron-sdk/issues/new.\n"
+)
+
+
+def only(text: str) -> Diagnostic:
+    (found,) = parse_diagnostics(text)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "kind", "level", "message"),
+    [
+        (SORT, "EVRF029", "refusal", "ERROR", "Operation sort is not supported on trn2"),
+        (f"RuntimeError: RunNeuronCCImpl: {SORT}", "EVRF029", "refusal", "ERROR", "Operation sort is not supported"),
+        (MEMORY, "EOOM001", "resource", "ERROR", "Maximum peak HBM usage of 32.00GB"),
+        (INPUTS, "EVRF009", "resource", "ERROR", "Total tensor I/O 53.6 GB exceeds available HBM 25.8 GB"),
+        (PARTITIONS, "IBIR297", "internal error", "INTERNAL_ERROR", "For specific instructions, base partition"),
+        (BARE, "ITEN404", "internal error", "", "Internal tensorizer error: SimplifyNeuronTensor"),
+        (ASSERTION, "ITRF901", "internal error", "INTERNAL_ERROR", "TritiumFusion assertion error: Unexpected remat"),
+        (LEGACY, "TEN404", "internal error", "", "Internal tensorizer error: NeuronValueNumbering"),
+        (KILLED, "F137", "resource", "", "neuronx-cc was forcibly killed"),
+        (TRANSFORMATION, "DVR002", "internal error", "", "Internal transformation failed"),
+        ("[F134] neuronx-cc terminated abnormally\n", "F134", "internal error", "", "neuronx-cc terminated abnormally"),
+    ],
+    ids=[
+        *("sort", "sort-after-function", "memory", "inputs", "partitions", "bare", "assertion", "legacy", "killed"),
+        *("transformation", "aborted"),
+    ],
+)
+def test_every_form_gives_code_kind_and_message(text, code, kind, level, message):
+    found = only(text)
+    assert (found.code, found.level) == (code, level)
+    assert found.meaning is not None and found.meaning.kind == kind
+    assert found.message.startswith(message)
+
+
+def test_the_operation_is_read_from_the_line_below():
+    assert (only(SORT).operation, only(SORT).opcode) == ("sort.16", "sort")
+
+
+def test_the_instruction_is_read_from_the_lines_above():
+    assert only(PARTITIONS).instruction == "I-3776"
+
+
+def test_older_compilers_name_the_framework_operator():
+    assert only(LEGACY).operation == "aten__add_add.31237"
+
+
+def test_what_to_do_is_split_from_the_cause():
+    found = only(ASSERTION)
+    assert found.message == "TritiumFusion assertion error: Unexpected remat axes"
+    assert found.resolution.startswith("Please open a support ticket")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'"model/moe.py":80:4 {SORT}',
+        f"model/moe.py:80: {SORT}",
+        f'{SORT.rstrip()}, metadata={{op_name="sort" source_file="model/moe.py" source_line=80}}\n',
+        f'{SORT}loc("model/moe.py":80:0)\n',
+        f'{SORT}loc("sort"("model/moe.py":80:0))\n',
+    ],
+    ids=["debug-location", "path-and-line", "metadata", "location", "named-location"],
+)
+def test_the_line_of_the_model_is_found(text):
+    assert only(text).source == "model/moe.py:80"
+
+
+def test_the_compilers_own_files_are_not_the_models():
+    trace = '  File "neuronxcc/driver/CommandDriver.py", line 346, in run_subcommand\n'
+    assert only(trace + SORT).source == ""
+    assert only(PARTITIONS).source == ""
+
+
+@pytest.mark.parametrize("text", [FATAL, ABORTED], ids=["check", "back-end"])
+def test_failures_without_a_code_still_have_a_message(text):
+    found = only(text)
+    assert found.code == "" and found.meaning is None
+    assert found.message.startswith(("false && ", "No existing axis k2"))
+
+
+def test_a_module_that_failed_is_the_cause_and_not_the_list_of_them():
+    found = parse_diagnostics(NESTED)
+    assert [one.code for one in found] == ["MFP002", "NLA001"]
+    cause = find_cause(found)
+    assert cause is not None and cause.code == "NLA001" and cause.instruction == "I-237367-0"
+
+
+@pytest.mark.parametrize("order", [KILLED + SORT, SORT + KILLED], ids=["before", "after"])
+def test_an_envelope_is_the_cause_only_if_it_is_alone(order):
+    cause = find_cause(parse_diagnostics(order))
+    assert cause is not None and cause.code == "EVRF029"
+    assert find_cause(parse_diagnostics(KILLED)) == only(KILLED)
+    assert find_cause(()) is None
+
+
+def test_progress_dots_colours_and_other_threads_do_not_hide_an_error():
+    glued = (
+        f"....{SORT.splitlines()[0]} ..2024-01-11 05:53:27.000498:  741535  INFO ||NEURON_CACHE||: Compile cache path"
+    )
+    expected = only(SORT).message
+    assert only(glued).message == expected
+    assert only(f"\x1b[31m{SORT}\x1b[0m").message == expected
+    assert [one.code for one in parse_diagnostics(f"{ASSERTION.strip()} {MEMORY}")] == ["ITRF901", "EOOM001"]
+
+
+def test_an_error_printed_twice_is_one():
+    assert only(SORT + SORT) == only(SORT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "..Completed run_backend_driver.\n", "Compiler status PASS\n", "Diagnostic logs stored in [/tmp/E123]\n"],
+    ids=["empty", "completed", "status", "brackets"],
+)
+def test_success_has_no_errors(text):
+    assert parse_diagnostics(text) == ()
+
+
+def test_the_description_says_what_to_type_next():
+    text = describe(only(PARTITIONS.replace("[INTERNAL_ERROR]", "model/moe.py:80: [INTERNAL_ERROR]")))
+    assert text.startswith("NCC_IBIR297 at model/moe.py:80: For specific instructions")
+    assert f"next: {BISECT}" in text and "deepinfer-neuron bisect" in text
+    assert "instruction: I-3776" in text
+
+
+def test_older_codes_are_titled_as_they_were_printed():
+    assert describe(only(LEGACY)).startswith("TEN404: ")
+    assert describe(only(KILLED)).startswith("F137: ")
+    assert describe(Diagnostic("", "gone")) == "gone"
+
+
+def test_the_signature_ignores_numbers_paths_and_names():
+    first = Diagnostic("IBIR243", "Access %add.12 of /tmp/a/b.neff at 0x1f in tensor i75_0_1_2858 exceeds 128 bytes")
+    other = Diagnostic("IBIR243", "Access %mul.7 of /var/c.neff at 0xffe in tensor i3_2 exceeds 64 bytes")
+    assert signature(first) == signature(other) == "IBIR243: Access NAME of PATH at # in tensor NAME exceeds # bytes"
+    assert signature(first) != signature(Diagnostic("ILSA062", first.message))
+    assert signature(Diagnostic("", "gone")) == "no code: gone"
+
+
+def test_normal_words_stay_in_a_signature():
+    message = "Operation sort is not supported on trn2. Use TopK (f32, int-32) and/or NKI."
+    assert normalise_message(message).startswith("Operation sort is not supported on trn")
