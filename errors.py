@@ -28,7 +28,18 @@ class LoweringError(DeepInferNeuronError):
 
 
 class CompileError(DeepInferNeuronError):
-    """A target compiler refused or crashed on a module."""
+    """A target compiler refused or crashed on a module.
+
+    ``log`` is everything the compiler said, if it is a program of its own.
+    """
+
+    def __init__(self, message: str, log: str = ""):
+        super().__init__(message)
+        self.log = log
+
+
+class CompileCancelledError(DeepInferNeuronError):
+    """A compilation was ended from outside; says nothing about the module."""
 
 
 class DeviceError(DeepInferNeuronError):

@@ -31,6 +31,11 @@ class Settings:
             for each kind of stage.
         num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
             many as all requests could fill.
+        compiler: ``DEEPINFER_NEURON_CC``; path of neuronx-cc instead of the one on the search path.
+        compiler_timeout_s: ``DEEPINFER_NEURON_CC_TIMEOUT``; seconds for one run of neuronx-cc.
+        compiler_memory_gb: ``DEEPINFER_NEURON_CC_MEMORY_GB``; GiB for one run of neuronx-cc.
+        compiler_retries: ``DEEPINFER_NEURON_CC_RETRIES``; how often a run that failed without a refusal is repeated.
+        logical_core_size: ``NEURON_LOGICAL_NC_CONFIG``; physical cores of a logical core, as the Neuron runtime has it.
         compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
         compile_cache_url: ``NEURON_COMPILE_CACHE_URL``; where the vendor's tools keep compiled modules, as written.
         cache_directories: ``DEEPINFER_NEURON_CACHE``; the store of compiled programs, then shared ones that are only
@@ -44,6 +49,11 @@ class Settings:
     device: str = "cpu"
     num_kv_blocks: int | None = None
     graph_mode: str = "whole"
+    compiler: Path | None = None
+    compiler_timeout_s: int = 7200
+    compiler_memory_gb: int | None = None
+    compiler_retries: int = 2
+    logical_core_size: int | None = None
     compiler_flags: str = ""
     compile_cache_url: str = ""
     cache_directories: tuple[Path, ...] = ()
@@ -52,14 +62,20 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read and check the variables; raises ConfigError naming the one that cannot be used."""
-        dump = environment.get("DEEPINFER_NEURON_DUMP", "")
+        timeout_s = _number(environment, "DEEPINFER_NEURON_CC_TIMEOUT", minimum=1)
+        retries = _number(environment, "DEEPINFER_NEURON_CC_RETRIES", minimum=0)
         return cls(
-            dump_directory=Path(dump) if dump else None,
+            dump_directory=_path(environment, "DEEPINFER_NEURON_DUMP"),
             pass_limit=_number(environment, "DEEPINFER_NEURON_PASS_LIMIT", minimum=0),
             enforce_eager=_switch(environment, "DEEPINFER_ENFORCE_EAGER"),
             device=_device(environment),
             num_kv_blocks=_number(environment, "DEEPINFER_NEURON_NUM_KV_BLOCKS", minimum=1),
             graph_mode=_graph_mode(environment),
+            compiler=_path(environment, "DEEPINFER_NEURON_CC"),
+            compiler_timeout_s=cls.compiler_timeout_s if timeout_s is None else timeout_s,
+            compiler_memory_gb=_number(environment, "DEEPINFER_NEURON_CC_MEMORY_GB", minimum=1),
+            compiler_retries=cls.compiler_retries if retries is None else retries,
+            logical_core_size=_number(environment, "NEURON_LOGICAL_NC_CONFIG", minimum=1),
             compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
             compile_cache_url=environment.get("NEURON_COMPILE_CACHE_URL", ""),
             cache_directories=_paths(environment, "DEEPINFER_NEURON_CACHE"),
@@ -71,6 +87,11 @@ class Settings:
 def settings() -> Settings:
     """The settings of this process, read from its environment on first use."""
     return Settings.from_environment(os.environ)
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    text = environment.get(name, "").strip()
+    return Path(text) if text else None
 
 
 def _number(environment: Mapping[str, str], name: str, minimum: int) -> int | None:

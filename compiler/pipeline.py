@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import fx
@@ -19,9 +20,14 @@ from ..settings import settings
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
 from .targets.base import Target
+from .targets.flags import LOGICAL_CORE_SIZES
 from .targets.host import HostTarget
+from .targets.neuronx import neuron_target
 
-TARGETS: Mapping[str, type[Target]] = {"host": HostTarget}
+TARGETS: Mapping[str, Callable[[], Target]] = {
+    "host": HostTarget,
+    **{name: partial(neuron_target, name) for name in LOGICAL_CORE_SIZES},
+}
 
 
 @dataclass(frozen=True)

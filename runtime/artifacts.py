@@ -27,6 +27,7 @@ class Artifact:
     ``runtime_zero`` says that the program has one more int32 scalar input after
     ``inputs``, which the device feeds with zero.
     ``fingerprint`` names compiler, flags and machine features; a device refuses a payload made for another one.
+    ``log`` is what the compiler said, if it is a program of its own.
     """
 
     target: str
@@ -36,3 +37,4 @@ class Artifact:
     aliases: Mapping[int, int]
     runtime_zero: bool
     fingerprint: str
+    log: str = ""

@@ -23,15 +23,33 @@ def test_every_variable_is_read():
             "DEEPINFER_NEURON_DEVICE": "cpu",
             "DEEPINFER_NEURON_NUM_KV_BLOCKS": "64",
             "DEEPINFER_NEURON_GRAPH_MODE": "regions",
+            "DEEPINFER_NEURON_CC": "bin/neuronx-cc",
+            "DEEPINFER_NEURON_CC_TIMEOUT": "60",
+            "DEEPINFER_NEURON_CC_MEMORY_GB": "16",
+            "DEEPINFER_NEURON_CC_RETRIES": "0",
+            "NEURON_LOGICAL_NC_CONFIG": "1",
             "NEURON_CC_FLAGS": "--cache_dir=cache",
             "NEURON_COMPILE_CACHE_URL": "s3://bucket",
             "DEEPINFER_NEURON_CACHE": "programs, /shared/programs",
             "XLA_FLAGS": " --b=1 --a=2",
         }
     )
-    caches = Path("programs"), Path("/shared/programs")
     assert settings == Settings(
-        Path("graphs"), 2, True, "cpu", 64, "regions", "--cache_dir=cache", "s3://bucket", caches, ("--a=2", "--b=1")
+        dump_directory=Path("graphs"),
+        pass_limit=2,
+        enforce_eager=True,
+        device="cpu",
+        num_kv_blocks=64,
+        graph_mode="regions",
+        compiler=Path("bin/neuronx-cc"),
+        compiler_timeout_s=60,
+        compiler_memory_gb=16,
+        compiler_retries=0,
+        logical_core_size=1,
+        compiler_flags="--cache_dir=cache",
+        compile_cache_url="s3://bucket",
+        cache_directories=(Path("programs"), Path("/shared/programs")),
+        xla_flags=("--a=2", "--b=1"),
     )
 
 
@@ -41,6 +59,8 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_PASS_LIMIT", "-1", "at least 0"),
         ("DEEPINFER_NEURON_PASS_LIMIT", "many", "at least 0"),
         ("DEEPINFER_NEURON_NUM_KV_BLOCKS", "0", "at least 1"),
+        ("DEEPINFER_NEURON_CC_TIMEOUT", "0", "at least 1"),
+        ("DEEPINFER_NEURON_CC_RETRIES", "some", "at least 0"),
         ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
         ("DEEPINFER_NEURON_CACHE", "programs,,shared", "one is empty"),
         ("DEEPINFER_ENFORCE_EAGER", "maybe", "1 or 0"),

@@ -30,5 +30,10 @@ class Target(Protocol):
 
         Raises:
             CompileError: the compiler refused it, with the model's source line if the compiler names one.
+            CompileCancelledError: ``cancel`` was called.
         """
+        ...
+
+    def cancel(self) -> None:
+        """End the compilations of other threads, and those to come, if they run in processes of their own."""
         ...

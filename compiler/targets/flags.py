@@ -97,15 +97,18 @@ class CompilerFlags:
             words.append(f"{_TENSORIZER}={' '.join(self.tensorizer_options)}")
         return (*words, *self.others)
 
-    def command_line(self, module: Path, output: Path, log: Path) -> list[str]:
-        """The command that compiles the file ``module`` to the NEFF ``output`` and writes ``log``."""
-        return ["neuronx-cc", "compile", str(module), *self.words, f"--logfile={log}", f"--output={output}"]
+    def command_line(self, module: Path, output: Path, log: Path, program: str = "neuronx-cc") -> list[str]:
+        """The command by which ``program`` compiles the file ``module`` to the NEFF ``output`` and writes ``log``."""
+        return [program, "compile", str(module), *self.words, f"--logfile={log}", f"--output={output}"]
 
 
 def default_flags(target: str, logical_core_size: int | None = None) -> CompilerFlags:
-    """The flags for a decode step; raises ConfigError for an unknown target or size."""
-    sizes = LOGICAL_CORE_SIZES.get(target, (1,))
-    return CompilerFlags(target, sizes[0] if logical_core_size is None else logical_core_size)
+    """The flags for a decode step; raises ConfigError for an unknown target or size.
+
+    Kernels called from a module may hold e4m3fn, which trn1 and trn2 take only as their own e4m3.
+    """
+    size = LOGICAL_CORE_SIZES.get(target, (1,))[0] if logical_core_size is None else logical_core_size
+    return CompilerFlags(target, size, tensorizer_options=() if target == "trn3" else (REINTERPRET_FP8,))
 
 
 def merge_flags(flags: CompilerFlags, environment: str) -> CompilerFlags:

@@ -26,6 +26,9 @@ class HostTarget:
         """Single-row dots are padded: XLA:CPU's matrix-vector path is eight times slower."""
         return LoweringOptions(numerics=numerics, pad_single_row_dot=True, float64=numerics == "exact")
 
+    def cancel(self) -> None:
+        """Nothing: XLA compiles in the calling thread."""
+
     def compile(self, module: LoweredModule) -> Artifact:
         """Compile; see ``Target.compile``."""
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...errors import CompileError
+from ...errors import ConfigError
 from .process_group import kill_group, resident_bytes
 
 Outcome = Literal["ok", "error", "signal", "timeout", "out of memory", "too much output", "cancelled"]
@@ -84,7 +84,7 @@ def run_process(
         environment: its environment variables; None for those of this process.
 
     Raises:
-        CompileError: the command cannot be started.
+        ConfigError: the command cannot be started.
     """
     log, start = directory / "output.txt", time.monotonic()
     with log.open("wb") as output:
@@ -99,7 +99,7 @@ def run_process(
                 start_new_session=True,
             )
         except OSError as error:
-            raise CompileError(f"cannot start {command[0]}: {error.strerror or error}") from error
+            raise ConfigError(f"cannot start {command[0]}: {error.strerror or error}") from error
     # Not subprocess's own wait: it would reap the leader before the others of its group are killed.
     handle = os.pidfd_open(process.pid)
     reason: Outcome | None = None

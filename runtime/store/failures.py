@@ -14,6 +14,8 @@ from .layout import StoreLayout, is_digest
 from .owner import Owner
 from .publish import replace_file
 
+_OUTPUT_CHARACTERS = 4 << 20
+
 logger = logging.getLogger("deepinfer_neuron.store")
 
 
@@ -25,10 +27,11 @@ class Failure:
         digest: of the key that could not be made.
         kind: of the key.
         signature: first line of the message, for telling causes apart.
-        log: everything that the compiler said.
+        log: the error's message.
         where: process and host that saw it.
         failed: seconds since 1970.
         expires: seconds since 1970 after which it is tried again.
+        output: everything that a compiler in a process of its own said; of a very long one, both ends.
     """
 
     digest: str
@@ -38,6 +41,7 @@ class Failure:
     where: str
     failed: float
     expires: float
+    output: str = ""
 
     def is_current(self, now: float) -> bool:
         """Whether it still stands. A failure of the future was written before the clock was set back: it does not."""
@@ -50,7 +54,8 @@ def record_failure(layout: StoreLayout, key: ArtifactKey, error: BaseException, 
     signature = f"{type(error).__name__}: {log.partition(chr(10))[0]}"
     now = time.time()
     where = str(Owner.this_process())
-    failure = Failure(key.digest, key.kind, signature, log, where, now, now + lifetime_s)
+    output = _shorten(getattr(error, "log", ""))
+    failure = Failure(key.digest, key.kind, signature, log, where, now, now + lifetime_s, output)
     content = json.dumps({"schema": SCHEMA} | asdict(failure), indent=1)
     replace_file(layout.failure(key.digest), f"{content}\n".encode(), layout)
 
@@ -79,3 +84,10 @@ def failures(layout: StoreLayout) -> list[Failure]:
 def forget_failure(layout: StoreLayout, digest: str) -> None:
     """Have the key tried again; raises OSError if the store cannot be written."""
     layout.failure(digest).unlink(missing_ok=True)
+
+
+def _shorten(output: str) -> str:
+    if len(output) <= _OUTPUT_CHARACTERS:
+        return output
+    half = _OUTPUT_CHARACTERS // 2
+    return f"{output[:half]}\n... {len(output) - 2 * half} characters left out ...\n{output[-half:]}"

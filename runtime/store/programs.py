@@ -14,6 +14,9 @@ from .store import Made
 PROGRAM = "program"
 """Kind of an entry that holds a compiled program, and name of its payload."""
 
+COMPILER_LOG = "compiler-log.txt"
+"""What the compiler said about it, if it is a program of its own."""
+
 
 def made_program(artifact: Artifact, description: str) -> Made:
     """What to store of a program; ``description`` is for people who list the store."""
@@ -26,11 +29,12 @@ def made_program(artifact: Artifact, description: str) -> Made:
         "runtime_zero": artifact.runtime_zero,
         "fingerprint": artifact.fingerprint,
     }
-    return Made({PROGRAM: artifact.payload}, metadata)
+    log = {COMPILER_LOG: artifact.log.encode()} if artifact.log else {}
+    return Made({PROGRAM: artifact.payload, **log}, metadata)
 
 
 def program_of(entry: Entry) -> Artifact:
-    """The program in an entry; raises ArtifactError if the entry holds something else."""
+    """The program in an entry, without the compiler's log; raises ArtifactError if it holds something else."""
     metadata = entry.manifest.metadata
     try:
         return Artifact(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ OPTIONS = "--internal-hlo2tensorizer-options"
 START = "neuronx-cc compile module.mlir --framework=XLA"
 END = "--logfile=log-neuron-cc.txt --output=module.neff"
 INTEGERS = "--native-int64=enabled --implicit-integer-downcast=none"
+FP8 = f"{OPTIONS}={REINTERPRET_FP8}"
 
 
 def command(flags: CompilerFlags) -> str:
@@ -22,8 +24,8 @@ def command(flags: CompilerFlags) -> str:
 @pytest.mark.parametrize(
     ("target", "middle"),
     [
-        ("trn1", "--target=trn1 --lnc=1 --optlevel=2 --model-type=transformer --auto-cast=none"),
-        ("trn2", f"--target=trn2 --lnc=2 --optlevel=2 --model-type=transformer --auto-cast=none {INTEGERS}"),
+        ("trn1", f"--target=trn1 --lnc=1 --optlevel=2 --model-type=transformer --auto-cast=none {FP8}"),
+        ("trn2", f"--target=trn2 --lnc=2 --optlevel=2 --model-type=transformer --auto-cast=none {INTEGERS} {FP8}"),
         ("trn3", f"--target=trn3 --lnc=2 --optlevel=2 --model-type=transformer --auto-cast=none {INTEGERS}"),
     ],
     ids=["trn1", "trn2", "trn3"],
@@ -67,7 +69,7 @@ def test_fp8_bytes_can_be_read_as_the_older_type_where_that_is_the_only_one(targ
     ["-O1", "-O 1", "-O=1", "--optlevel 1", "--optlevel=1", "'-O' '1'", "-O1 --optlevel=1"],
 )
 def test_every_spelling_of_a_flag_is_read(environment):
-    assert merge_flags(default_flags("trn2"), environment) == CompilerFlags("trn2", 2, optlevel=1)
+    assert merge_flags(default_flags("trn2"), environment) == replace(default_flags("trn2"), optlevel=1)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_agreement_changes_nothing(environment):
 
 def test_flags_of_the_wrapper_are_not_passed_to_the_compiler():
     environment = "--cache_dir=s3://bucket --no_cache --retry_failed_compilation --log_level INFO --model-type generic"
-    assert merge_flags(default_flags("trn2"), environment) == CompilerFlags("trn2", 2, model_type="generic")
+    assert merge_flags(default_flags("trn2"), environment) == replace(default_flags("trn2"), model_type="generic")
 
 
 def test_tensorizer_options_are_one_flag_however_often_they_are_given():
@@ -140,5 +142,5 @@ def test_fp8_reinterpretation_from_the_environment_is_refused_on_trn3():
 @given(st.permutations(["--optlevel=3", "--model-type=generic", "--b", "--a=1", f"{OPTIONS}=--y", f"{OPTIONS}=--x"]))
 def test_the_order_of_the_environment_does_not_matter(words):
     flags = merge_flags(default_flags("trn2"), shlex.join(words))
-    assert flags == CompilerFlags("trn2", 2, 3, "generic", ("--x", "--y"), ("--a=1", "--b"))
+    assert flags == CompilerFlags("trn2", 2, 3, "generic", (REINTERPRET_FP8, "--x", "--y"), ("--a=1", "--b"))
     assert merge_flags(flags, shlex.join(words)) == flags

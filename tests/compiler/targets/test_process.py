@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from deepinfer_neuron.compiler.targets.process import ProcessLimits, ProcessResult, run_process
 from deepinfer_neuron.compiler.targets.process_group import living_members, resident_bytes
-from deepinfer_neuron.errors import CompileError
+from deepinfer_neuron.errors import ConfigError
 
 SLEEP = "import time; time.sleep(600)"
 CHILDREN = (  # three children, then the id of the group in a file
@@ -119,7 +119,7 @@ def test_an_interrupt_kills_the_process_and_is_passed_on(tmp_path):
 
 
 def test_a_missing_program_is_refused_by_name(tmp_path):
-    with pytest.raises(CompileError, match="cannot start no-such-compiler: No such file"):
+    with pytest.raises(ConfigError, match="cannot start no-such-compiler: No such file"):
         run_process(["no-such-compiler"], tmp_path)
 
 

@@ -1,0 +1,162 @@
+"""The Trainium targets: neuronx-cc, in a process of its own.
+
+The command, its private working directory and the format of the module are those of public Neuron software: TorchNeuron
+(StableHLO bytecode in ``module.mlir`` with ``--framework XLA``) and NKIPy.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import ArtifactError, CompileCancelledError, CompileError, ConfigError
+from ...passes.target_facts import facts_of
+from ...runtime.artifacts import Artifact
+from ...runtime.neff.reader import read_neff
+from ...settings import settings
+from ..lowering.lower import LoweredModule
+from ..lowering.options import LoweringOptions, Numerics
+from .failure_report import FailedRun, report_failure
+from .flags import CompilerFlags, default_flags, merge_flags
+from .neuron_compiler import NeuronCompiler, find_compiler
+from .operation_lines import operation_lines
+from .process import ProcessLimits, ProcessResult, run_process
+from .working_directory import working_directory
+
+INTERNAL_ERROR_STATUS = 70
+"""The status of a compiler that failed on a module itself, which has been seen to pass when it is run again."""
+
+_MODULE, _NEFF, _LOG = "module.mlir", "module.neff", "log-neuron-cc.txt"
+
+
+@dataclass(frozen=True)
+class NeuronTarget:
+    """Compiles for one family of Trainium devices.
+
+    Attributes:
+        flags: what the compiler is told.
+        compiler: its executable; None for the one on the search path.
+        limits: after which a run is killed.
+        retries: how often a module is tried again when the compiler failed without refusing it.
+        cancelled: set by ``cancel``.
+    """
+
+    flags: CompilerFlags
+    compiler: Path | None = None
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    retries: int = 2
+    cancelled: threading.Event = field(default_factory=threading.Event, compare=False)
+
+    @property
+    def name(self) -> str:
+        """``trn1``, ``trn2`` or ``trn3``."""
+        return self.flags.target
+
+    def fingerprint(self) -> str:
+        """Version of the compiler, flags in their one order, format of the module; raises ConfigError without one."""
+        return _fingerprint(find_compiler(self.compiler), self.flags)
+
+    def lowering_options(self, numerics: Numerics) -> LoweringOptions:
+        """No 64-bit types and no float8 in modules; raises ConfigError for exact numerics, which are this machine's."""
+        if numerics == "exact":
+            raise ConfigError(f"numerics 'exact' repeats eager PyTorch on this machine and is no use for {self.name}")
+        facts = facts_of(self.name)
+        return LoweringOptions(
+            numerics=numerics,
+            pad_single_row_dot=False,
+            float64=False,
+            float8=False,
+            e4m3_max=facts.e4m3_max,
+            int64=facts.has_int64,
+        )
+
+    def cancel(self) -> None:
+        """See ``Target.cancel``."""
+        self.cancelled.set()
+
+    def compile(self, module: LoweredModule) -> Artifact:
+        """Compile; see ``Target.compile``.
+
+        Raises:
+            CompileError: with everything the compiler said as its ``log``.
+            CompileCancelledError: ``cancel`` was called.
+            ConfigError: no compiler, or no local directory for it to work in.
+        """
+        compiler = find_compiler(self.compiler)
+        command = self.flags.command_line(Path(_MODULE), Path(_NEFF), Path(_LOG), str(compiler.path))
+        failed: list[FailedRun] = []
+        with working_directory() as parent:
+            for attempt in range(1 + self.retries):
+                directory = parent / str(attempt)
+                directory.mkdir()
+                (directory / _MODULE).write_bytes(module.bytecode)
+                result = self._run(command, directory)
+                log = _read_log(directory, result)
+                damage = self._damage(directory / _NEFF) if result.outcome == "ok" else ""
+                if result.outcome == "ok" and not damage:
+                    return self._artifact(compiler, module, (directory / _NEFF).read_bytes(), log)
+                failed.append(FailedRun(result, log, damage))
+                if not is_intermittent(failed[-1]):
+                    break
+        message = report_failure(self.name, command, failed, lambda opcode: operation_lines(module.bytecode, opcode))
+        raise CompileError(message, "\n".join(run.log for run in failed))
+
+    def _run(self, command: list[str], directory: Path) -> ProcessResult:
+        result = run_process(command, directory, self.limits, self.cancelled)
+        if result.outcome == "cancelled":
+            raise CompileCancelledError(f"{self.name}: cancelled after {result.seconds:.1f} s; compile again to go on")
+        return result
+
+    def _damage(self, path: Path) -> str:
+        """What is wrong with the program the compiler wrote; its hash is the Neuron runtime's to check."""
+        try:
+            read_neff(path, target=self.name, logical_core_size=self.flags.logical_core_size, verify_hash=False)
+        except FileNotFoundError:
+            return f"it wrote no {path.name}"
+        except ArtifactError as error:
+            return str(error).replace(f"{path.parent}/", "")
+        return ""
+
+    def _artifact(self, compiler: NeuronCompiler, module: LoweredModule, payload: bytes, log: str) -> Artifact:
+        return Artifact(
+            target=self.name,
+            payload=payload,
+            inputs=module.inputs,
+            outputs=module.outputs,
+            aliases=module.aliases,
+            runtime_zero=module.runtime_zero,
+            fingerprint=_fingerprint(compiler, self.flags),
+            log=log,
+        )
+
+
+def neuron_target(name: str) -> NeuronTarget:
+    """The target of that name as the environment variables ask for it; raises ConfigError if they contradict it."""
+    asked = settings()
+    memory = asked.compiler_memory_gb
+    return NeuronTarget(
+        flags=merge_flags(default_flags(name, asked.logical_core_size), asked.compiler_flags),
+        compiler=asked.compiler,
+        limits=ProcessLimits(asked.compiler_timeout_s, None if memory is None else memory << 30),
+        retries=asked.compiler_retries,
+    )
+
+
+def is_intermittent(run: FailedRun) -> bool:
+    """Whether another try may succeed: an internal error, or a damaged program. A refusal is final."""
+    if run.damage:
+        return True
+    meaning = run.cause.meaning if run.cause else None
+    return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
+
+
+def _fingerprint(compiler: NeuronCompiler, flags: CompilerFlags) -> str:
+    return f"neuronx-cc {compiler.version}; {' '.join(flags.words)}; {_MODULE}"
+
+
+def _read_log(directory: Path, result: ProcessResult) -> str:
+    """What the compiler printed, and what it wrote into its log file."""
+    path = directory / _LOG
+    logged = path.read_text(errors="replace") if path.exists() else ""
+    return f"{result.output}\n{logged}" if logged else result.output
