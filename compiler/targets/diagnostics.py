@@ -23,8 +23,9 @@ _EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (?P<message>.+)")
 _UNCODED = (_FATAL, _BACKEND, _EXCEPTION)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_PROGRESS = re.compile(r"^\.+(?=[^.\s])", re.MULTILINE)
-_LOG_LINE_INSIDE = re.compile(r"(?<=\S) *\.*(?=\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
+_LEADING_DOTS = re.compile(r"^\.+(?=[^.\s])")
+_TRAILING_DOTS = re.compile(r"\s\.{2,}$")
+_LOG_LINE_INSIDE = re.compile(r"(?=\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 
 _INSTRUCTION = re.compile(r"\b(I-\d+(?:-\d+)?)\b")
 _OPERATION = re.compile(r"^\s*(?:ROOT )?%?(?P<name>[\w.-]+) = \S.*?[\s)\]}](?P<opcode>[a-z][\w-]*)\(")
@@ -35,8 +36,12 @@ _SOURCES = (
 )
 _DEBUG_LOCATION = re.compile(r'"?(?P<file>[\w./-]+\.py)"?:(?P<line>\d+)')
 
+_WORD = re.compile(r"[\w%.~+/$-]+")
+_NUMBERED_NAME = re.compile(r"[A-Za-z_$][._$-]?\d*[._$-]\d|[A-Za-z][._$-]\d")
 _NOT_THE_CAUSE = ("F", "MFP")
 _CONTEXT_LINES = 12
+_END_CHARACTERS = 4 << 20
+_LINE_CHARACTERS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,10 @@ class Diagnostic:
 
 
 def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
-    """Every error in a compiler's output, each once, in order; lines without a code only if none has one."""
+    """Every error in a compiler's output, each once, in order; lines without a code only if none has one.
+
+    Of an output of many megabytes the two ends are read.
+    """
     lines = _log_lines(text)
     places = [(number, match) for number, line in enumerate(lines) for match in _CODE.finditer(line)]
     found = [_coded(lines, places, position) for position in range(len(places))]
@@ -96,11 +104,8 @@ def signature(diagnostic: Diagnostic) -> str:
 
 def normalise_message(message: str) -> str:
     """A message without numbers, paths, and names that have a number."""
-    text = re.sub(r"0x[0-9a-fA-F]+", "#", message)
-    text = re.sub(r"(?<![\w%])(?:[A-Za-z]:)?(?:[\w.~+-]*/)+[\w.~+-]*", "PATH", text)
-    text = re.sub(r"%[\w.-]+", "NAME", text)
-    text = re.sub(r"[\w.$-]*[A-Za-z_$][\w.$-]*[._$-]\d+\b[\w.$-]*", "NAME", text)
-    return re.sub(r"\s+", " ", re.sub(r"\d+(?:\.\d+)?", "#", text)).strip()
+    words = _WORD.sub(lambda match: _normalise_word(match[0]), message)
+    return re.sub(r"\s+", " ", re.sub(r"\d+(?:\.\d+)?", "#", words)).strip()
 
 
 def describe(diagnostic: Diagnostic) -> str:
@@ -119,10 +124,32 @@ def describe(diagnostic: Diagnostic) -> str:
     return "\n".join([head, *(f"  {name}: {value}" for name, value in rows if value)])
 
 
+def _normalise_word(word: str) -> str:
+    if "/" in word:
+        return "PATH"
+    if word.startswith("%"):
+        return "NAME"
+    if word.startswith("0x"):
+        return "#"
+    return "NAME" if _NUMBERED_NAME.search(word) else word
+
+
 def _log_lines(text: str) -> list[str]:
     """Lines without colours and progress dots; a log line that another thread wrote into one is a line of its own."""
+    if len(text) > 2 * _END_CHARACTERS:
+        text = f"{text[:_END_CHARACTERS]}\n{text[-_END_CHARACTERS:]}"
     plain = _COLOUR.sub("", text).replace("\r", "\n")
-    return _LOG_LINE_INSIDE.sub("\n", _PROGRESS.sub("", plain)).splitlines()
+    lines = _LOG_LINE_INSIDE.sub("\n", plain).splitlines()
+    return [_TRAILING_DOTS.sub("", _shorten(_LEADING_DOTS.sub("", line.rstrip()))) for line in lines]
+
+
+def _shorten(line: str) -> str:
+    """Of a very long line, as only noise is, the part around its first code."""
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    code = _CODE.search(line)
+    start = max(code.start() - _LINE_CHARACTERS // 4, 0) if code else 0
+    return line[start : start + _LINE_CHARACTERS]
 
 
 def _coded(lines: list[str], places: list[tuple[int, re.Match[str]]], position: int) -> Diagnostic:

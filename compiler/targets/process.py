@@ -33,7 +33,7 @@ class ProcessLimits:
 
     seconds: float | None = None
     memory_bytes: int | None = None
-    output_bytes: int | None = 256 << 20
+    output_bytes: int | None = 64 << 20
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,25 @@ def test_success_has_no_errors(text):
     assert parse_diagnostics(text) == ()
 
 
+@pytest.mark.parametrize(
+    "noise",
+    ["." * 4096, "x" * 5000, "a.b/" * 2000, " " * 5000, "1-" * 3000, '"' * 4000, "F " * 3000, "\x00\ufffd" * 3000],
+    ids=["dots", "word", "path", "spaces", "digits", "quotes", "letters", "garbage"],
+)
+def test_much_noise_around_an_error_does_not_hide_it(noise):
+    many = f"{noise}\n" * 300
+    found = only(f"{many}{noise} {ASSERTION}{many}")
+    assert found.code == "ITRF901"
+    assert signature(found) == signature(only(ASSERTION))
+    assert parse_diagnostics(many) == ()
+    assert len(normalise_message(noise)) <= len(noise)
+
+
+def test_the_ends_of_an_output_of_many_megabytes_are_read():
+    filler = "nothing to see\n" * 700_000
+    assert [one.code for one in parse_diagnostics(ASSERTION + filler + SORT)] == ["ITRF901", "EVRF029"]
+
+
 def test_the_description_says_what_to_type_next():
     text = describe(only(PARTITIONS.replace("[INTERNAL_ERROR]", "model/moe.py:80: [INTERNAL_ERROR]")))
     assert text.startswith("NCC_IBIR297 at model/moe.py:80: For specific instructions")

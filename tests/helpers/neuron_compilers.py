@@ -1,0 +1,25 @@
+"""Puts the stand-in for neuronx-cc where a target finds it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+STANDIN = Path(__file__).parents[1] / "standins" / "neuronx_cc_standin"
+
+
+def install_compiler(directory: Path, fault: str = "", version: str = "2.27.5334.0+6f180f47") -> Path:
+    """An executable ``neuronx-cc`` in a directory that fails as ``fault`` says (``faults.py`` of the stand-in)."""
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "NEURONX_CC_STANDIN_FAULT": fault,
+        "NEURONX_CC_STANDIN_VERSION": version,
+        "NEURONX_CC_STANDIN_COUNT": str(directory / "runs"),
+    }
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in settings.items())
+    path = directory / "neuronx-cc"
+    command = shlex.join([sys.executable, str(STANDIN)])
+    path.write_text(f'#!/bin/sh\n{exports}exec {command} "$@"\n')
+    path.chmod(0o755)
+    return path

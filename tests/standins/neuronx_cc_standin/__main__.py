@@ -1,0 +1,93 @@
+"""A stand-in for neuronx-cc: its command line, its refusals and its ways to fail, without its compiler.
+
+``python tests/standins/neuronx_cc_standin compile module.mlir --framework XLA --target trn2 --output module.neff``
+takes StableHLO bytecode in ``.mlir`` files and HLO protos in others, and writes a NEFF with the module in it.
+``NEURONX_CC_STANDIN_VERSION`` is the version it claims; see ``faults.py`` for the faults.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from arguments import Arguments, UsageError, parse_arguments
+from faults import INTERNAL_STATUS, fail
+
+VERSION = os.environ.get("NEURONX_CC_STANDIN_VERSION", "0.0.0.0+standin")
+BYTECODE_MAGIC = b"ML\xefR"
+
+
+def main(words: list[str]) -> int:
+    """Carry out a command; returns the exit status."""
+    if words == ["--version"]:
+        print(f"NeuronX Compiler version {VERSION}\n\nPython version {sys.version.split()[0]}")
+        return 0
+    try:
+        arguments = parse_arguments(words)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    fail()
+    return compile_module(arguments)
+
+
+def compile_module(arguments: Arguments) -> int:
+    """Refuse the module or write its program."""
+    # Imported here so that faults come at once.
+    from jaxlib.mlir import ir
+    from program import write_program
+    from refusals import find_refusal
+
+    with make_context():
+        try:
+            bytecode = read_bytecode(arguments.module)
+            module = ir.Module.parse(bytecode)
+        except (ValueError, ir.MLIRError) as error:
+            return report(arguments, f"[ERROR] [NCC_EVRF064] HLO verification failed: {error}")
+        refusal = find_refusal(module, arguments)
+        if refusal:
+            return report(arguments, refusal)
+        write_program(module, bytecode, arguments, VERSION)
+    arguments.log.write_text(f"neuronx-cc {VERSION}\nCompiler status PASS\n")
+    print("..Completed run_backend_driver.\n\nCompiler status PASS")
+    return 0
+
+
+def report(arguments: Arguments, text: str) -> int:
+    """Print an error as the compiler does, with more of it in the log file."""
+    arguments.log.write_text(f"neuronx-cc {VERSION}\n{text}\nSubcommand returned with exitcode={INTERNAL_STATUS}\n")
+    print(f"...{text}", file=sys.stderr)
+    return INTERNAL_STATUS
+
+
+def read_bytecode(path: Path) -> bytes:
+    """The module as StableHLO bytecode; raises ValueError for another format."""
+    content = path.read_bytes()
+    if path.suffix == ".mlir":
+        if not content.startswith(BYTECODE_MAGIC):
+            raise ValueError(f"{path} is no MLIR bytecode")
+        return content
+    from jaxlib import _jax
+
+    return _jax.mlir.hlo_to_stablehlo(content)
+
+
+def make_context():
+    """An MLIR context with the dialects of StableHLO modules."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo, stablehlo
+
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    chlo.register_dialect(context)
+    stablehlo.register_dialect(context)
+    return context
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
