@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +26,7 @@ from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
 from .capture import CapturedGraph, capture
+from .compiling_threads import compiling_threads
 from .cut import CutGraph
 from .pass_captured import pass_captured
 from .pipeline import PassedGraph, check_graph_mode, check_numerics, count_calls, find_target
@@ -90,7 +90,7 @@ def compile_decode(
     graph_mode = check_graph_mode(mode or settings().graph_mode)
     report = progress or (lambda line: None)
     compiled: list[_CompiledStep] = []
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with compiling_threads(chosen) as pool:
         store = store or default_store()
         programs = RegionPrograms(chosen, arithmetic, pool, store, assert_hit)
         pending: list[_LoweredStep] = []
