@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .diagnostics import Diagnostic, describe, find_cause, parse_diagnostics
 from .error_codes import BISECT
@@ -13,6 +14,7 @@ from .process import ProcessResult
 
 _NAMED_OPERATION = re.compile(r"\b[Oo]p(?:eration|code) \(?([a-z][\w-]*)")
 _LAST_LINES = 8
+_MODEL_LINES = 4
 _NEXT = {
     "timeout": "allow more seconds with DEEPINFER_NEURON_CC_TIMEOUT, or cut the step into smaller programs with "
     "--mode regions",
@@ -38,7 +40,7 @@ class FailedRun:
     log: str
     damage: str = ""
 
-    @property
+    @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The errors in the log."""
         return parse_diagnostics(self.log)
@@ -85,7 +87,9 @@ def _located(cause: Diagnostic, find_lines: FindLines) -> Diagnostic:
     opcode = cause.opcode or (named[1] if named else "")
     if cause.source or not opcode:
         return cause
-    return replace(cause, opcode=opcode, source=" or ".join(find_lines(opcode)))
+    lines = find_lines(opcode)
+    more = f" or {len(lines) - _MODEL_LINES} more" if len(lines) > _MODEL_LINES else ""
+    return replace(cause, opcode=opcode, source=" or ".join(lines[:_MODEL_LINES]) + more)
 
 
 def _ending(run: FailedRun) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from deepinfer_neuron import settings as settings_module
+from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
 from deepinfer_neuron.compiler.pipeline import TARGETS, find_target
 from deepinfer_neuron.compiler.targets.flags import default_flags
@@ -17,7 +18,11 @@ from deepinfer_neuron.compiler.targets.neuron_compiler import find_compiler
 from deepinfer_neuron.compiler.targets.neuronx import NeuronTarget
 from deepinfer_neuron.compiler.targets.operation_lines import operation_lines
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
-from deepinfer_neuron.errors import CompileCancelledError, CompileError, ConfigError
+from deepinfer_neuron.errors import CompileCancelledError, CompileError, ConfigError, DeviceError
+from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
+from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import Numerics
+from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.artifacts import TensorType
 from deepinfer_neuron.runtime.neff.reader import read_neff
 from deepinfer_neuron.runtime.store.key import ArtifactKey
@@ -231,6 +236,20 @@ def test_the_environment_variables_are_used(tmp_path, monkeypatch):
     assert found.compiler == compiler
     assert (found.limits.seconds, found.limits.memory_bytes, found.retries) == (60, 3 << 30, 4)
     assert (found.flags.logical_core_size, found.flags.optlevel) == (1, 1)
+
+
+@pytest.mark.slow
+def test_every_region_of_a_decode_step_is_compiled_for_trn1(nano_a, tmp_path, monkeypatch):
+    geometry = CacheGeometry.for_requests(max_context=96, max_requests=3, block_tokens=8)
+    model = load_model(open_checkpoint(nano_a), geometry, Numerics())
+    chosen = NeuronTarget(default_flags("trn1"), install_compiler(tmp_path / "bin"))
+    monkeypatch.setattr("deepinfer_neuron.compiler.api.find_target", lambda name: chosen)
+    store, lines = ArtifactStore(tmp_path / "store"), []
+    with pytest.raises(DeviceError, match="compiled for 'trn1'; the host device runs 'host' programs"):
+        compile_decode(model, [2], target="trn1", mode="regions", store=store, progress=lines.append)
+    assert lines[-1].startswith("batch 2: compiled in")
+    programs = store.entries(PROGRAM)
+    assert len(programs) > 5 and {manifest.metadata["target"] for manifest, _ in programs} == {"trn1"}
 
 
 def test_a_target_needs_no_compiler_until_it_compiles(monkeypatch):
