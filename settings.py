@@ -26,7 +26,10 @@ class Settings:
         dump_directory: ``DEEPINFER_NEURON_DUMP``; every pass writes its graph before and after here.
         pass_limit: ``DEEPINFER_NEURON_PASS_LIMIT``; only the first n optional passes run.
         enforce_eager: ``DEEPINFER_ENFORCE_EAGER``; nothing is compiled, the model runs in eager PyTorch.
-        device: ``DEEPINFER_NEURON_DEVICE``; ``cpu`` is the only one served.
+        device: ``DEEPINFER_NEURON_DEVICE``; ``cpu`` runs programs on the host, ``neuron`` on a Neuron core.
+        neuron_library: ``DEEPINFER_NEURON_LIBNRT``; the Neuron runtime's libnrt.so.1 instead of the installed one.
+        local_rank: ``DEEPINFER_NEURON_LOCAL_RANK``; number of this process among those of its machine.
+        visible_cores: ``NEURON_RT_VISIBLE_CORES``; which the runtime reads itself: the cores it may use.
         graph_mode: ``DEEPINFER_NEURON_GRAPH_MODE``; ``whole`` compiles a step as one program, ``regions`` as one
             for each kind of stage.
         num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
@@ -58,6 +61,9 @@ class Settings:
     compile_cache_url: str = ""
     cache_directories: tuple[Path, ...] = ()
     xla_flags: tuple[str, ...] = ()
+    neuron_library: Path | None = None
+    local_rank: int | None = None
+    visible_cores: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -80,6 +86,9 @@ class Settings:
             compile_cache_url=environment.get("NEURON_COMPILE_CACHE_URL", ""),
             cache_directories=_paths(environment, "DEEPINFER_NEURON_CACHE"),
             xla_flags=tuple(sorted(environment.get("XLA_FLAGS", "").split())),
+            neuron_library=_path(environment, "DEEPINFER_NEURON_LIBNRT"),
+            local_rank=_number(environment, "DEEPINFER_NEURON_LOCAL_RANK", minimum=0),
+            visible_cores=environment.get("NEURON_RT_VISIBLE_CORES", "").strip(),
         )
 
 
@@ -119,10 +128,8 @@ def _switch(environment: Mapping[str, str], name: str) -> bool:
 
 def _device(environment: Mapping[str, str]) -> str:
     device = environment.get("DEEPINFER_NEURON_DEVICE", "").strip() or "cpu"
-    if device == "neuron":
-        raise ConfigError("DEEPINFER_NEURON_DEVICE=neuron: programs cannot be executed on Neuron cores yet; use cpu")
-    if device != "cpu":
-        raise ConfigError(f"DEEPINFER_NEURON_DEVICE={device!r}: expected cpu")
+    if device not in ("cpu", "neuron"):
+        raise ConfigError(f"DEEPINFER_NEURON_DEVICE={device!r}: expected cpu or neuron")
     return device
 
 

@@ -1,4 +1,8 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -10,6 +14,9 @@ hypothesis.settings.load_profile("no deadline")
 
 # Small tensors gain nothing from a second thread, and waiting for one is slow on a busy machine.
 torch.set_num_threads(1)
+
+if TYPE_CHECKING:
+    from nrt_standin import Standin
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -23,3 +30,26 @@ def vectors_directory(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def nano_a() -> Path:
     return VECTORS / "nano_a"
+
+
+@pytest.fixture(scope="session")
+def standin_library(tmp_path_factory: pytest.TempPathFactory) -> Standin:
+    """The stand-in for libnrt, compiled once for each process that runs tests."""
+    from nrt_standin import Standin
+
+    return Standin(tmp_path_factory.mktemp("libnrt"))
+
+
+@pytest.fixture
+def standin(standin_library: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standin]:
+    """A machine with four logical cores of a Trainium 2; afterwards nothing is left on it and no rule was broken."""
+    from deepinfer_neuron.runtime.devices.nrt import runtime
+
+    monkeypatch.delenv("NEURON_RT_VISIBLE_CORES", raising=False)
+    standin_library.machine()
+    yield standin_library
+    standin_library.fail("", 0)
+    if runtime._opened is not None:
+        runtime._opened.close()
+    assert standin_library.alive() == {"tensors": 0, "sets": 0, "models": 0}
+    assert standin_library.notes() == []

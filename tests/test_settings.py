@@ -32,6 +32,9 @@ def test_every_variable_is_read():
             "NEURON_COMPILE_CACHE_URL": "s3://bucket",
             "DEEPINFER_NEURON_CACHE": "programs, /shared/programs",
             "XLA_FLAGS": " --b=1 --a=2",
+            "DEEPINFER_NEURON_LIBNRT": "lib/libnrt.so.1",
+            "DEEPINFER_NEURON_LOCAL_RANK": "3",
+            "NEURON_RT_VISIBLE_CORES": "0-3",
         }
     )
     assert settings == Settings(
@@ -50,7 +53,11 @@ def test_every_variable_is_read():
         compile_cache_url="s3://bucket",
         cache_directories=(Path("programs"), Path("/shared/programs")),
         xla_flags=("--a=2", "--b=1"),
+        neuron_library=Path("lib/libnrt.so.1"),
+        local_rank=3,
+        visible_cores="0-3",
     )
+    assert Settings.from_environment({"DEEPINFER_NEURON_DEVICE": "neuron"}).device == "neuron"
 
 
 @pytest.mark.parametrize(
@@ -64,8 +71,8 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
         ("DEEPINFER_NEURON_CACHE", "programs,,shared", "one is empty"),
         ("DEEPINFER_ENFORCE_EAGER", "maybe", "1 or 0"),
-        ("DEEPINFER_NEURON_DEVICE", "neuron", "use cpu"),
-        ("DEEPINFER_NEURON_DEVICE", "gpu", "expected cpu"),
+        ("DEEPINFER_NEURON_DEVICE", "gpu", "expected cpu or neuron"),
+        ("DEEPINFER_NEURON_LOCAL_RANK", "first", "at least 0"),
     ],
 )
 def test_an_unusable_value_is_refused_by_name(name, value, message):

@@ -79,6 +79,10 @@ class PjrtExecutable:
         """The artifact it was loaded from."""
         return self._artifact
 
+    def at_place(self) -> PjrtExecutable:
+        """See ``Executable.at_place``; there is nothing to prepare."""
+        return self
+
     def execute(self, buffers: Sequence[Any]) -> list[Any]:
         """Run the program; see ``Executable.execute``."""
         if threading.get_ident() != self._owner:
@@ -107,6 +111,7 @@ class PjrtDevice:
     """The CPU, through one PJRT client for the process."""
 
     name = "host"
+    has_own_memory = False
 
     def __init__(self) -> None:
         self._owner = threading.get_ident()
@@ -138,6 +143,20 @@ class PjrtDevice:
         copy = True if donatable else None
         capsule = to_dlpack(tensor.detach())
         return call_without_jax(_jax.dlpack_managed_tensor_to_buffer, capsule, self._device, None, copy=copy)
+
+    def rows(self, buffer: Any, first: int, count: int) -> Any:
+        """Some rows of a buffer; see ``Device.rows``."""
+        return self.buffer(self.to_torch(buffer).narrow(0, first, count), donatable=True)
+
+    def is_outdated(self, buffer: Any) -> bool:
+        """Never: memory is shared."""
+        return False
+
+    def refresh(self, buffer: Any) -> None:
+        """Nothing: memory is shared."""
+
+    def fetch(self, buffer: Any) -> None:
+        """Nothing: memory is shared."""
 
     def to_torch(self, buffer: Any) -> torch.Tensor:
         """A tensor on the buffer's memory; see ``Device.to_torch``."""

@@ -1,0 +1,1 @@
+"""Neuron cores, through the Neuron runtime's C library."""
