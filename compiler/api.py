@@ -14,7 +14,7 @@ from torch import nn
 from ..errors import CaptureError
 from ..passes.float8 import FORMATS
 from ..runtime.artifacts import Artifact
-from ..runtime.devices.pjrt import host_device
+from ..runtime.devices.choice import default_target, device_for
 from ..runtime.ladder import size_ladder
 from ..runtime.loader import DecodeVariant, store_plan
 from ..runtime.plan import DecodePlan, GraphMode, ReplayPlan
@@ -50,7 +50,7 @@ class DecodeStep(Protocol):
 def compile_decode(
     model: nn.Module,
     batch_sizes: int | Iterable[int],
-    target: str = "host",
+    target: str | None = None,
     numerics: str = "fast",
     mode: str | None = None,
     progress: Progress | None = None,
@@ -66,7 +66,7 @@ def compile_decode(
     Args:
         model: a module with ``decode_slots``; its ``forward`` is one decode step.
         batch_sizes: sizes to compile, or the largest live batch, from which a ladder is made.
-        target: whose compiler is used.
+        target: whose compiler is used. Left out, it is that of the device in ``DEEPINFER_NEURON_DEVICE``.
         numerics: "fast", or "exact" for eager PyTorch's order of operations.
         mode: "whole" makes one program of a step; "regions" cuts it at the model's stage boundaries and compiles
             each kind of region once. Left out, ``DEEPINFER_NEURON_GRAPH_MODE`` decides, else it is "whole".
@@ -86,7 +86,7 @@ def compile_decode(
     """
     slots = _slots_of(model)
     sizes = () if settings().enforce_eager else size_ladder(batch_sizes)
-    chosen, arithmetic = find_target(target), check_numerics(numerics)
+    chosen, arithmetic = find_target(target or default_target()), check_numerics(numerics)
     graph_mode = check_graph_mode(mode or settings().graph_mode)
     report = progress or (lambda line: None)
     compiled: list[_CompiledStep] = []
@@ -117,9 +117,9 @@ def compile_decode(
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     if store is not None and identity is not None and all(step.is_stored for step in compiled):
         fingerprint = chosen.fingerprint()
-        store_plan(store, DecodeVariant(identity, sizes, target, fingerprint, arithmetic, graph_mode), plan)
-    device = host_device()
+        store_plan(store, DecodeVariant(identity, sizes, chosen.name, fingerprint, arithmetic, graph_mode), plan)
     artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}
+    device = device_for(next((artifact.target for artifact in artifacts.values()), chosen.name))
     executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}
     tensors = BoundTensors(model, plan.tensor_names)
     return DecodeRunner(plan, executables, tensors, device, model, [step.report for step in compiled])

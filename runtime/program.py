@@ -46,7 +46,7 @@ class BoundStep:
     ):
         """``executables`` by artifact digest; ``fixed``: buffers of weights and slots; ``roots``: keys of caches."""
         self.size = replay.batch_size
-        self.executables = [executables[region.artifact] for region in replay.regions]
+        self.executables = [executables[region.artifact].at_place() for region in replay.regions]
         self._to_torch = device.to_torch
         self._build = builder(replay.result)
         self._root_count = len(roots)
@@ -54,11 +54,12 @@ class BoundStep:
         keys: list[Key] = [*roots, *used, *_values(replay)]
         places = {key: place for place, key in enumerate(keys)}
         self._fixed = [fixed.get(key) for key in keys[self._root_count :]]
+        self.slots = [fixed[key] for key in used if key[0] == "slot"]
         self._results = tuple(places["value", name] for name in replay.results)
         last_use = {place: number for number, region in enumerate(replay.regions) for place in _reads(region, places)}
         self._regions = [
             _BoundRegion(
-                executable=executables[region.artifact],
+                executable=executable,
                 arguments=tuple(places[buffer_key(binding)] for binding in region.inputs),
                 outputs=tuple(places[key] for key in _output_keys(region)),
                 finished=tuple(
@@ -67,7 +68,7 @@ class BoundStep:
                     if last_use[place] == number and place not in self._results
                 ),
             )
-            for number, region in enumerate(replay.regions)
+            for number, (region, executable) in enumerate(zip(replay.regions, self.executables, strict=True))
         ]
 
     def execute(self, roots: list[Buffer]) -> list[Buffer]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..errors import DeviceError, InputError
 from .devices.base import Buffer, Device, Executable
+from .mirror import Mirror
 from .plan import DecodePlan, InputBinding, ReplayPlan
 from .program import BoundStep, Key, buffer_key
 from .slots import SlotBuffers
@@ -32,8 +33,9 @@ class DecodeRunner:
     """Runs a decode step for any live batch up to the largest compiled size.
 
     Results are rows of memory that the next step may overwrite: clone what is kept longer. KV caches are
-    updated in place, in the memory of the model's own tensors, so eager code and replays see each other's
-    writes. A runner belongs to the thread that made it.
+    updated in place. On a device that shares the host's memory they are the model's own tensors, so eager code and
+    replays see each other's writes; on another they are the device's, and ``read_caches`` and ``write_caches`` copy
+    them. A runner belongs to the thread that made it.
 
     Args:
         plan: slots and replay plans.
@@ -67,9 +69,11 @@ class DecodeRunner:
         self._slots = SlotBuffers(plan.slots, max(self.maximum, 1), carriers)
         bindings = [binding for replay in replays for binding in replay.bindings if binding.kind != "slot"]
         self._tensors = tensors
+        self._weights = self._bind_weights(bindings)
         self._root_bindings = {buffer_key(binding): binding for binding in bindings if binding.kind == "kv"}
-        self._roots = self._bind_roots()
-        self._programs = self._bind_programs(replays)
+        self._roots, caches = self._bind_roots()
+        self._mirror = Mirror(device, self._weights.values(), caches) if device.has_own_memory else None
+        self._programs = [self._bind_step(replay) for replay in replays]
 
     def can_run(self, inputs: Mapping[str, Any]) -> bool:
         """Whether a program takes these inputs: declared slots, dtypes and shapes, and a batch that fits."""
@@ -87,10 +91,7 @@ class DecodeRunner:
             InputError: inputs are not the declared slots, or a bound tensor was re-allocated.
             DeviceError: called from another thread than the runner's own, or the device failed.
         """
-        if threading.get_ident() != self._thread:
-            raise DeviceError(
-                "a decode runner was called from another thread than the one that made it: make one per thread"
-            )
+        self._check_thread()
         live = self._slots.live_rows(inputs)
         self._slots.check(inputs, live)
         if live > self.maximum:
@@ -109,19 +110,50 @@ class DecodeRunner:
             self._slots.reset(0, program.size)
             self._execute(program)
 
+    def read_caches(self) -> None:
+        """Bring the model's cache tensors up to date with those that programs update.
+
+        Raises:
+            DeviceError: called from another thread than the runner's own, or the device failed.
+        """
+        self._check_thread()
+        if self._mirror is not None:
+            self._mirror.read_caches()
+
+    def write_caches(self) -> None:
+        """Bring the caches that programs update up to date with the model's tensors; see ``read_caches``."""
+        self._check_thread()
+        if self._mirror is not None:
+            self._mirror.write_caches()
+
     def _execute(self, program: BoundStep) -> list[Buffer]:
+        if self._mirror is not None:
+            self._mirror.push(program.slots)
+            return program.execute(self._roots)
         try:
             return program.execute(self._roots)
         except BaseException:
             # A failed or interrupted step may have consumed root buffers whose memory is still the model's.
-            self._roots = self._bind_roots()
+            self._roots, _ = self._bind_roots()
             raise
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise DeviceError(
+                "a decode runner was called from another thread than the one that made it: make one per thread"
+            )
 
     def _fall_back(self, inputs: Mapping[str, Tensor], live: int) -> Any:
         if self._fallback is None:
             raise InputError(
                 f"a decode step with {live} rows: the largest compiled size is {self.maximum} and the runner has no "
                 "eager model to fall back to; compile a larger batch size, or split the batch"
+            )
+        if self._mirror is not None and self._programs:
+            raise InputError(
+                f"a decode step with {live} rows: the largest compiled size is {self.maximum} and the caches are in "
+                "the device's memory, where the eager model does not see them; compile a larger batch size, or split "
+                "the batch"
             )
         reason = ABOVE_MAXIMUM if self._programs else NOTHING_COMPILED
         if reason not in self.statistics.fallbacks:
@@ -135,25 +167,25 @@ class DecodeRunner:
         with torch.no_grad():
             return self._fallback(**inputs)
 
-    def _bind_roots(self) -> list[Buffer]:
-        return [self._device.buffer(self._root(one), donatable=True) for one in self._root_bindings.values()]
+    def _bind_weights(self, bindings: Sequence[InputBinding]) -> dict[Key, Buffer]:
+        forms = {(one.name, one.carrier, one.layout) for one in bindings if one.kind == "weight"}
+        return {("weight", *form): self._device.buffer(self._tensors.carried(*form)) for form in forms}
 
-    def _root(self, binding: InputBinding) -> Tensor:
-        root = self._tensors.carried(binding.name, binding.carrier)
-        return root if binding.rows is None else root.narrow(0, *binding.rows)
+    def _bind_roots(self) -> tuple[list[Buffer], dict[str, Buffer]]:
+        """What programs take of the caches, and the whole caches by name."""
+        bindings = self._root_bindings.values()
+        roots = {one.name: self._tensors.carried(one.name, one.carrier) for one in bindings}
+        caches = {name: self._device.buffer(root, donatable=True) for name, root in roots.items()}
+        taken = [
+            caches[one.name] if one.rows is None else self._device.rows(caches[one.name], *one.rows) for one in bindings
+        ]
+        return taken, caches
 
-    def _bind_programs(self, replays: Sequence[ReplayPlan]) -> list[BoundStep]:
-        bindings = {
-            (one.name, one.carrier, one.layout) for replay in replays for one in replay.bindings if one.kind == "weight"
-        }
-        weights = {("weight", *binding): self._device.buffer(self._tensors.carried(*binding)) for binding in bindings}
-        return [self._bind_step(replay, weights) for replay in replays]
-
-    def _bind_step(self, replay: ReplayPlan, weights: Mapping[Key, Buffer]) -> BoundStep:
+    def _bind_step(self, replay: ReplayPlan) -> BoundStep:
         slots = {
             ("slot", name, self._slots.carrier(name), None): self._device.buffer(
                 self._slots.view(name, replay.batch_size)
             )
             for name in (spec.name for spec in self._slots.specs)
         }
-        return BoundStep(replay, self.executables, self._device, {**weights, **slots}, list(self._root_bindings))
+        return BoundStep(replay, self.executables, self._device, {**self._weights, **slots}, list(self._root_bindings))
