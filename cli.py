@@ -13,7 +13,7 @@ import typer
 
 from .cli_bench import bench
 from .cli_cache import cache
-from .cli_options import Dtype, EngineMode, JsonOption, ModeOption, NumericsMode, Size, Switch
+from .cli_options import Dtype, EngineMode, Fp8Max, JsonOption, ModeOption, NumericsMode, Size, Switch
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -72,6 +72,9 @@ def golden(
     dtype: Annotated[Dtype, typer.Option(help="Arithmetic of weights and activations.")] = Dtype.bf16,
     kv_quant: Annotated[Switch, typer.Option(help="Simulate the cache quantisers.")] = Switch.on,
     act_quant: Annotated[Switch, typer.Option(help="Quantise the inputs of quantised linears.")] = Switch.on,
+    fp8_max: Annotated[
+        Fp8Max, typer.Option(help="The largest fp8 value; below 448 as on Trainium 1 and 2.")
+    ] = Fp8Max.ocp,
     json: JsonOption = None,
 ) -> None:
     """Run the reference on the built-in prompts: logits, greedy tokens, residual streams, noise floor."""
@@ -85,7 +88,10 @@ def golden(
         from .model.numerics import Numerics
 
         numerics = Numerics(
-            torch.float32 if dtype is Dtype.fp32 else torch.bfloat16, kv_quant is Switch.on, act_quant is Switch.on
+            torch.float32 if dtype is Dtype.fp32 else torch.bfloat16,
+            kv_quant is Switch.on,
+            act_quant is Switch.on,
+            float(fp8_max.value),
         )
         path = out or directory / "golden.safetensors"
         with open_checkpoint(directory) as checkpoint, progress_bar("running prompts") as progress:
@@ -175,7 +181,7 @@ def run(
         typer.Option(help="Default: eager if DEEPINFER_ENFORCE_EAGER, else DEEPINFER_NEURON_GRAPH_MODE, else whole."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts that are decoded together.")] = 1,
-    target: Annotated[str, typer.Option(help="Whose compiler is used.")] = "host",
+    target: Annotated[str, typer.Option(help="Whose compiler and fp8 range are used.")] = "host",
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),

@@ -32,6 +32,14 @@ class Switch(StrEnum):
     off = "off"
 
 
+class Fp8Max(StrEnum):
+    """Ranges of fp8 values: the OCP format's, that of Trainium 1 and 2, and what is quantised to there."""
+
+    ocp = "448"
+    trainium = "240"
+    half = "224"
+
+
 class NumericsMode(StrEnum):
     """How a graph is lowered."""
 

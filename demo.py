@@ -119,7 +119,10 @@ def _probe(checkpoint: Checkpoint, pool: RequestPool, golden: Golden, say: Say) 
     say("comparing the first layer with the reference, operation by operation")
     prompt = list(golden.prompts.values())[min(1, len(golden.prompts) - 1)]
     comparisons = compare_operations(
-        ReferenceModel(checkpoint), pool, prompt.tokens[: prompt.length], prompt.tokens[prompt.length]
+        ReferenceModel(checkpoint, pool.model.numerics),
+        pool,
+        prompt.tokens[: prompt.length],
+        prompt.tokens[prompt.length],
     )
     return [comparison for comparison in comparisons if comparison.op.startswith(PROBED_LAYER)]
 

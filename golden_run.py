@@ -25,7 +25,7 @@ class RunOptions:
     Attributes:
         mode: "eager", or the mode in which the step is compiled; None leaves the choice to the environment.
         batch_size: prompts that are decoded together; rows of a compiled step that no prompt needs are padding.
-        target: whose compiler is used, with ``numerics`` as ``compile_decode`` has them.
+        target: whose compiler and fp8 range are used, with ``numerics`` as ``compile_decode`` has them.
         hidden: keep the residual streams, in mode "eager" only.
     """
 
@@ -63,7 +63,8 @@ def run_golden(
 
     Raises:
         InputError: residual streams are asked of a compiled step.
-        ConfigError: an unknown target or mode, or the environment forbids to compile.
+        ConfigError: an unknown target or mode, or the environment forbids to compile, or asks for an fp8 range that
+            the target does not have.
         CheckpointError: a damaged checkpoint.
         ArtifactError: a damaged golden file, or one of another checkpoint.
     """
@@ -75,7 +76,7 @@ def run_golden(
     checkpoint = open_checkpoint(directory)
     golden = golden_of(checkpoint, say)
     say("loading the decode model")
-    pool = make_pool(checkpoint, golden, options.batch_size)
+    pool = make_pool(checkpoint, golden, options.batch_size, options.target)
     step = None if mode == "eager" else _compile(pool, mode, options, say)
     prompts = follow_prompts(
         pool, golden.prompts, options.batch_size, step, options.hidden, lambda names: say(f"running {', '.join(names)}")

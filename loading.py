@@ -14,7 +14,7 @@ from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.engram_lookup import EngramLookup
 from .model.identity import model_identity, weights_identity
 from .model.kv_cache import CacheGeometry
-from .model.numerics import Numerics
+from .model.numerics import engine_numerics
 from .model.request_table import RequestTable
 from .runtime.devices.pjrt import host_device, machine_fingerprint
 from .runtime.ladder import size_ladder
@@ -103,7 +103,7 @@ class _Source:
     def __init__(self, checkpoint: Checkpoint, options: LoadOptions):
         sizes = size_ladder(options.batch_sizes)
         self.checkpoint = checkpoint
-        self.numerics = Numerics()
+        self.numerics = engine_numerics()
         self.geometry = CacheGeometry.for_requests(options.tokens, options.requests or sizes[-1])
         self.variant = DecodeVariant(
             identity=model_identity(checkpoint.config, self.geometry, self.numerics),

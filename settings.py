@@ -14,6 +14,9 @@ from pathlib import Path
 
 from .errors import ConfigError
 
+FP8_MAXIMA = (448.0, 240.0, 224.0)
+"""Largest fp8 values to quantise to: the end of OCP e4m3, the end of Trainium 1 and 2's e4m3, and half of 448."""
+
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"", "0", "false", "no", "off"}
 
@@ -39,6 +42,7 @@ class Settings:
         compiler_memory_gb: ``DEEPINFER_NEURON_CC_MEMORY_GB``; GiB for one run of neuronx-cc.
         compiler_retries: ``DEEPINFER_NEURON_CC_RETRIES``; how often a run that failed without a refusal is repeated.
         logical_core_size: ``NEURON_LOGICAL_NC_CONFIG``; physical cores of a logical core, as the Neuron runtime has it.
+        fp8_max: ``DEEPINFER_NEURON_FP8_MAX``; the largest fp8 value of activations and caches instead of the target's.
         compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
         compile_cache_url: ``NEURON_COMPILE_CACHE_URL``; where the vendor's tools keep compiled modules, as written.
         cache_directories: ``DEEPINFER_NEURON_CACHE``; the store of compiled programs, then shared ones that are only
@@ -57,6 +61,7 @@ class Settings:
     compiler_memory_gb: int | None = None
     compiler_retries: int = 2
     logical_core_size: int | None = None
+    fp8_max: float | None = None
     compiler_flags: str = ""
     compile_cache_url: str = ""
     cache_directories: tuple[Path, ...] = ()
@@ -82,6 +87,7 @@ class Settings:
             compiler_memory_gb=_number(environment, "DEEPINFER_NEURON_CC_MEMORY_GB", minimum=1),
             compiler_retries=cls.compiler_retries if retries is None else retries,
             logical_core_size=_number(environment, "NEURON_LOGICAL_NC_CONFIG", minimum=1),
+            fp8_max=_fp8_max(environment),
             compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
             compile_cache_url=environment.get("NEURON_COMPILE_CACHE_URL", ""),
             cache_directories=_paths(environment, "DEEPINFER_NEURON_CACHE"),
@@ -138,3 +144,11 @@ def _graph_mode(environment: Mapping[str, str]) -> str:
     if mode not in ("whole", "regions"):
         raise ConfigError(f"DEEPINFER_NEURON_GRAPH_MODE={mode!r}: expected whole or regions")
     return mode
+
+
+def _fp8_max(environment: Mapping[str, str]) -> float | None:
+    text = environment.get("DEEPINFER_NEURON_FP8_MAX", "").strip()
+    choices = {f"{choice:.0f}": choice for choice in FP8_MAXIMA}
+    if text and text not in choices:
+        raise ConfigError(f"DEEPINFER_NEURON_FP8_MAX={text!r}: expected one of {', '.join(choices)}")
+    return choices.get(text)

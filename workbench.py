@@ -11,9 +11,10 @@ from .model.checkpoint.tiny import make_checkpoint
 from .model.decode import DecodeModel
 from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
-from .model.numerics import Numerics
+from .model.numerics import Numerics, engine_numerics
 from .model.requests import RequestPool
 from .model.weights import load_model
+from .target_numerics import target_numerics
 
 Say = Callable[[str], None]
 """Called with a line of text before each thing that takes a while."""
@@ -44,13 +45,21 @@ def golden_path(checkpoint: Checkpoint) -> Path:
     return checkpoint.directory / "golden.safetensors"
 
 
-def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int) -> RequestPool:
-    """An eager model with caches for ``requests`` of the longest golden sequence, and one more."""
+def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int, target: str = "host") -> RequestPool:
+    """An eager model with caches for ``requests`` of the longest golden sequence, and one more.
+
+    It computes in the fp8 range of ``target``, or in the one that the environment asks for.
+    """
     longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
-    return RequestPool(make_model(checkpoint, longest, requests), EngramLookup(checkpoint, Numerics()))
+    numerics = target_numerics(target)
+    return RequestPool(make_model(checkpoint, longest, requests, numerics), EngramLookup(checkpoint, numerics))
 
 
-def make_model(checkpoint: Checkpoint, tokens: int, requests: int) -> DecodeModel:
-    """An eager model with caches for ``requests`` of at least ``tokens`` tokens each, and one more."""
+def make_model(checkpoint: Checkpoint, tokens: int, requests: int, numerics: Numerics | None = None) -> DecodeModel:
+    """An eager model with caches for ``requests`` of at least ``tokens`` tokens each, and one more.
+
+    ``numerics``: those of the host if left out.
+    """
     context = -(-tokens // _CONTEXT_STEP) * _CONTEXT_STEP
-    return load_model(checkpoint, CacheGeometry.for_requests(context, requests + 1), Numerics())
+    geometry = CacheGeometry.for_requests(context, requests + 1)
+    return load_model(checkpoint, geometry, numerics or engine_numerics())

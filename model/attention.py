@@ -92,8 +92,8 @@ class Attention(nn.Module):
     ) -> Tensor:
         """x [M, d] to [M, d]; reads and writes the caches through ``access``; ``rows`` by compress ratio."""
         cos, sin = access.rotation[self.ratio > 0]
-        q_lora = rms_norm(quantized_linear(x, self.wq_a, self.numerics.act_quant), self.q_norm, self.eps)
-        query = quantized_linear(q_lora, self.wq_b, self.numerics.act_quant).unflatten(-1, (self.heads, -1))
+        q_lora = rms_norm(quantized_linear(x, self.wq_a, self.numerics.linear_fp8_max), self.q_norm, self.eps)
+        query = quantized_linear(q_lora, self.wq_b, self.numerics.linear_fp8_max).unflatten(-1, (self.heads, -1))
         query = rotate(query, cos, sin, False)
         window = self._window_row(x, cos, sin)
         read_window = access.window_rows(self.get_buffer("window_base"), window)
@@ -111,9 +111,9 @@ class Attention(nn.Module):
         return self._project(attended, cos, sin, report)
 
     def _window_row(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        row = rms_norm(quantized_linear(x, self.wkv, self.numerics.act_quant), self.kv_norm, self.eps)
+        row = rms_norm(quantized_linear(x, self.wkv, self.numerics.linear_fp8_max), self.kv_norm, self.eps)
         row = rotate(row, cos, sin, False)
-        return quantize_fp8(row) if self.numerics.kv_quant else row
+        return quantize_fp8(row, self.numerics.fp8_max) if self.numerics.kv_quant else row
 
     def _compress(
         self,
@@ -129,7 +129,7 @@ class Attention(nn.Module):
             latent = self.compressor(x, access)
             key = self.index_keys(latent, rows)
             latent = rotate(latent, rows.cos, rows.sin, False)
-            latent = quantize_fp4_fine(latent) if self.numerics.kv_quant else latent
+            latent = quantize_fp4_fine(latent, self.numerics.fp8_max) if self.numerics.kv_quant else latent
             access.cache.index_key.index_put_((base + rows.written,), key)
             access.cache.compressed.index_put_((base + rows.written,), latent)
             report("attn.latent", latent)
@@ -157,7 +157,7 @@ class Attention(nn.Module):
     def _project(self, attended: Tensor, cos: Tensor, sin: Tensor, report: Report) -> Tensor:
         heads = rotate(attended, cos, sin, True)
         low_rank = grouped_linear(heads.flatten(1).unflatten(-1, (self.groups, -1)), self.wo_a).flatten(1)
-        output = quantized_linear(low_rank, self.wo_b, self.numerics.act_quant)
+        output = quantized_linear(low_rank, self.wo_b, self.numerics.linear_fp8_max)
         report("attn.output_a", low_rank)
         report("attn.output", output)
         return output

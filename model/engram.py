@@ -22,9 +22,9 @@ class Engram(nn.Module):
         self.q_weight = weight(config.hc_mult, config.hidden_size, dtype=torch.bfloat16)
         self.k_weight = weight(config.hc_mult, config.hidden_size, dtype=torch.bfloat16)
         self.eps = config.rms_norm_eps
-        self.quantize = numerics.act_quant
+        self.fp8_max = numerics.linear_fp8_max
 
     def forward(self, streams: Tensor, rows: Tensor) -> Tensor:
         """streams [M, n, d] and looked-up rows [M, columns * head_dim] to new streams."""
-        keys_and_value = quantized_linear(rows, self.wkv, self.quantize)
+        keys_and_value = quantized_linear(rows, self.wkv, self.fp8_max)
         return engram_gate(streams, keys_and_value, self.q_weight, self.k_weight, self.eps)

@@ -81,7 +81,7 @@ class IndexQuery(nn.Module):
 
         q_lora [M, rank]; keys [M or 1, T, index_head_dim].
         """
-        query = quantized_linear(q_lora, self.wq_b, self.numerics.act_quant).unflatten(-1, (self.heads, -1))
+        query = quantized_linear(q_lora, self.wq_b, self.numerics.linear_fp8_max).unflatten(-1, (self.heads, -1))
         query = rotate(query, *access.rotation[True], False)
         if self.numerics.kv_quant:
             query = quantize_fp4(query)

@@ -44,13 +44,13 @@ class MixtureOfExperts(nn.Module):
         self.count = config.num_experts_per_tok
         self.scale = config.routed_scaling_factor
         self.limit = config.swiglu_limit
-        self.quantize = numerics.act_quant
+        self.fp8_max = numerics.linear_fp8_max
 
     def forward(self, x: Tensor, report: Report) -> Tensor:
         """x [M, d] to [M, d]."""
         ids, weights = route(x, self.gate.weight, self.gate.bias, self.count, self.scale)
         experts = self.experts
-        routed = mix_experts(x, ids, weights, experts.w1, experts.w3, experts.w2, self.limit, self.quantize)
+        routed = mix_experts(x, ids, weights, experts.w1, experts.w3, experts.w2, self.limit, self.fp8_max)
         shared = self._shared(x)
         output = (routed + shared.float()).to(x.dtype)
         report("ffn.expert_ids", ids)
@@ -62,6 +62,6 @@ class MixtureOfExperts(nn.Module):
 
     def _shared(self, x: Tensor) -> Tensor:
         shared = self.shared_experts
-        gate = quantized_linear(x, shared.w1, self.quantize)
-        up = quantized_linear(x, shared.w3, self.quantize)
-        return quantized_linear(swiglu(gate, up, self.limit), shared.w2, self.quantize)
+        gate = quantized_linear(x, shared.w1, self.fp8_max)
+        up = quantized_linear(x, shared.w3, self.fp8_max)
+        return quantized_linear(swiglu(gate, up, self.limit), shared.w2, self.fp8_max)

@@ -17,17 +17,20 @@ class TargetFacts:
             earlier one read wrong rows for int64 positions (aws-neuron-sdk#937).
         bitcasts_inputs: a program may see its input as another dtype of the same width.
         e4m3_max: the largest number of its format of float8_e4m3fn's shape.
+        fp8_max: the largest fp8 value that activations and caches are quantised to. Where the format ends at 240 it
+            is half of 448: with scales that are powers of two, every code but the deepest keeps its mantissa.
     """
 
     has_int64: bool = False
     bitcasts_inputs: bool = False
     e4m3_max: float = E4M3_MAX
+    fp8_max: float = E4M3_MAX
 
 
 TARGET_FACTS = {
     "host": TargetFacts(has_int64=True, bitcasts_inputs=True),
-    "trn1": TargetFacts(e4m3_max=240.0),
-    "trn2": TargetFacts(e4m3_max=240.0),
+    "trn1": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
+    "trn2": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
     "trn3": TargetFacts(),
 }
 """By the name of the target."""
@@ -36,5 +39,7 @@ TARGET_FACTS = {
 def facts_of(target: str) -> TargetFacts:
     """The facts about a target; raises ConfigError for one that has no entry in ``TARGET_FACTS``."""
     if target not in TARGET_FACTS:
-        raise ConfigError(f"nothing is known about target {target!r}: describe it in passes/target_facts.py")
+        raise ConfigError(
+            f"unknown target {target!r}: describe it in passes/target_facts.py, which has {', '.join(TARGET_FACTS)}"
+        )
     return TARGET_FACTS[target]

@@ -6,13 +6,16 @@ import json
 import shutil
 
 import pytest
+import torch
 from deepinfer_neuron import golden_run
 from deepinfer_neuron.cli import main
 from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.golden_run import choose_mode
+from deepinfer_neuron.model import numerics
 from deepinfer_neuron.model.accuracy.golden import load_golden, write_golden
 from deepinfer_neuron.model.accuracy.tensor_file import read_tensors, write_tensors
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
+from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.settings import Settings
 from typer.testing import CliRunner
 
@@ -95,3 +98,18 @@ def test_an_unknown_target_is_named(directory):
     result = run("run", directory, "--target", "trn9")
     assert result.exit_code == 1
     assert "unknown target 'trn9'" in result.stderr
+
+
+def test_a_smaller_fp8_range_is_compared_with_the_reference_in_its_own(directory, tmp_path, monkeypatch):
+    """The environment's range reaches the engine; the golden file stays the released model's."""
+    monkeypatch.setattr(numerics, "settings", lambda: Settings(fp8_max=224.0))
+    engine, reference = tmp_path / "engine.safetensors", tmp_path / "reference.safetensors"
+    assert run("run", directory, "--mode", "eager", "--out", engine).exit_code == 0
+    golden = load_golden(directory / "golden.safetensors")
+    made = write_golden(open_checkpoint(directory), reference, Numerics(fp8_max=224.0), prompts=PROMPTS, steps=3)
+    assert golden.mode == "bf16_kvq_actq"
+    values, _ = read_tensors(engine)
+    for name, prompt in made.prompts.items():
+        assert not torch.equal(values[f"{name}/logits"], golden.prompts[name].logits)
+        if prompt.tokens == golden.prompts[name].tokens:
+            assert torch.equal(values[f"{name}/logits"], prompt.logits)

@@ -77,8 +77,9 @@ class Golden:
 
 
 def mode_name(numerics: Numerics) -> str:
-    """The name of these switches in golden files, e.g. ``fp32``, ``bf16_kvq`` or ``bf16_kvq_actq``."""
-    return _DTYPE_NAMES[numerics.dtype] + "_kvq" * numerics.kv_quant + "_actq" * numerics.act_quant
+    """The name of these switches in golden files, e.g. ``fp32``, ``bf16_kvq`` or ``bf16_kvq_actq_fp8max224``."""
+    name = _DTYPE_NAMES[numerics.dtype] + "_kvq" * numerics.kv_quant + "_actq" * numerics.act_quant
+    return name + f"_fp8max{numerics.fp8_max:.0f}" * numerics.rescales_weights
 
 
 def write_golden(

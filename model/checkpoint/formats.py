@@ -116,19 +116,20 @@ def _pow2_scales(blocks: Tensor, floor: float, largest: float) -> Tensor:
     return pow2ceil(amax * torch.tensor(1.0 / largest, dtype=torch.float32))
 
 
-def _e4m3_scales(blocks: Tensor) -> Tensor:
+def _e4m3_scales(blocks: Tensor, largest: float) -> Tensor:
     amax = blocks.abs().amax(-1, keepdim=True).clamp(min=FP4_E4M3_AMAX_FLOOR)
-    return decode_e4m3fn(encode_e4m3fn(amax / E2M1_MAX))
+    return decode_e4m3fn(encode_e4m3fn((amax / E2M1_MAX).clamp(max=largest)))
 
 
-def act_quant(x: Tensor, block: int = FP8_BLOCK) -> tuple[Tensor, Tensor]:
+def act_quant(x: Tensor, block: int = FP8_BLOCK, largest: float = E4M3FN_MAX) -> tuple[Tensor, Tensor]:
     """Linear inputs and window KV: x [..., n] -> e4m3fn bytes [..., n] and ue8m0 scale bytes [..., n/block].
 
-    ``scale = pow2ceil(max(|x|, 1e-4) / 448)`` per block (kernel.py ``act_quant`` with ``scale_fmt="ue8m0"``).
+    ``scale = pow2ceil(max(|x|, 1e-4) / largest)`` per block (kernel.py ``act_quant`` with ``scale_fmt="ue8m0"``,
+    which divides by 448). No byte stands for more than ``largest``.
     """
     blocks = _blocks(x, block)
-    scales = _pow2_scales(blocks, ACT_AMAX_FLOOR, E4M3FN_MAX)
-    return encode_e4m3fn(blocks / scales).flatten(-2), encode_ue8m0(scales).squeeze(-1)
+    scales = _pow2_scales(blocks, ACT_AMAX_FLOOR, largest)
+    return encode_e4m3fn((blocks / scales).clamp(-largest, largest)).flatten(-2), encode_ue8m0(scales).squeeze(-1)
 
 
 def fp4_act_quant_e8m0(x: Tensor, block: int = FP8_BLOCK) -> tuple[Tensor, Tensor]:
@@ -138,21 +139,25 @@ def fp4_act_quant_e8m0(x: Tensor, block: int = FP8_BLOCK) -> tuple[Tensor, Tenso
     return pack_e2m1(encode_e2m1(blocks / scales).flatten(-2)), encode_ue8m0(scales).squeeze(-1)
 
 
-def fp4_act_quant_e4m3(x: Tensor, block: int = COMPRESSED_KV_BLOCK) -> tuple[Tensor, Tensor]:
+def fp4_act_quant_e4m3(
+    x: Tensor, block: int = COMPRESSED_KV_BLOCK, largest: float = E4M3FN_MAX
+) -> tuple[Tensor, Tensor]:
     """Compressed KV: x [..., n] -> packed e2m1 [..., n/2] and e4m3fn scale bytes [..., n/block].
 
-    ``scale = e4m3fn(min(amax / 6, 448))`` with a true division, so rows beyond 2688 saturate.
+    ``scale = e4m3fn(min(amax / 6, largest))`` with a true division, so rows beyond 2688 saturate with the 448 of the
+    inference code.
     """
     blocks = _blocks(x, block)
-    scales = _e4m3_scales(blocks)
+    scales = _e4m3_scales(blocks, largest)
     return pack_e2m1(encode_e2m1(blocks / scales).flatten(-2)), encode_e4m3fn(scales).squeeze(-1)
 
 
-def simulate_act_quant(x: Tensor, block: int = FP8_BLOCK) -> Tensor:
+def simulate_act_quant(x: Tensor, block: int = FP8_BLOCK, largest: float = E4M3FN_MAX) -> Tensor:
     """x after a round trip through :func:`act_quant`, in x's dtype (bf16 holds every product exactly)."""
     blocks = _blocks(x, block)
-    scales = _pow2_scales(blocks, ACT_AMAX_FLOOR, E4M3FN_MAX)
-    return (decode_e4m3fn(encode_e4m3fn(blocks / scales)) * scales).flatten(-2).to(x.dtype)
+    scales = _pow2_scales(blocks, ACT_AMAX_FLOOR, largest)
+    values = decode_e4m3fn(encode_e4m3fn((blocks / scales).clamp(-largest, largest)))
+    return (values * scales).flatten(-2).to(x.dtype)
 
 
 def simulate_fp4_e8m0(x: Tensor, block: int = FP8_BLOCK) -> Tensor:
@@ -162,10 +167,10 @@ def simulate_fp4_e8m0(x: Tensor, block: int = FP8_BLOCK) -> Tensor:
     return (round_e2m1(blocks / scales) * scales).flatten(-2).to(x.dtype)
 
 
-def simulate_fp4_e4m3(x: Tensor, block: int = COMPRESSED_KV_BLOCK) -> Tensor:
+def simulate_fp4_e4m3(x: Tensor, block: int = COMPRESSED_KV_BLOCK, largest: float = E4M3FN_MAX) -> Tensor:
     """x after a round trip through :func:`fp4_act_quant_e4m3`, in x's dtype; a negative zero stays negative."""
     blocks = _blocks(x, block)
-    scales = _e4m3_scales(blocks)
+    scales = _e4m3_scales(blocks, largest)
     return (round_e2m1(blocks / scales) * scales).flatten(-2).to(x.dtype)
 
 

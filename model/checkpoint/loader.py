@@ -17,6 +17,7 @@ from ..config import ModelConfig
 from ..engram_hash import EngramTables, build_engram_tables, load_engram_tables
 from .faults import fault_list
 from .formats import decode_engram_rows, decode_fp4_weight, decode_fp8_weight
+from .halved_fp8 import double_ue8m0, halve_e4m3
 from .headers import Report, StoredTensor, read_directory
 from .layout import TensorSpec, expected_tensors
 from .names import canonical_name
@@ -51,8 +52,12 @@ class Checkpoint:
             self._files[stored.file] = safe_open(stored.file, framework="pt")
         return self._files[stored.file].get_tensor(stored.name)
 
-    def decoded(self, prefix: str, dtype: torch.dtype) -> Tensor:
-        """``prefix.weight`` with its ``prefix.scale`` applied, in ``dtype`` (a new tensor unless already so stored)."""
+    def decoded(self, prefix: str, dtype: torch.dtype, halved: bool = False) -> Tensor:
+        """``prefix.weight`` with its ``prefix.scale`` applied, in ``dtype`` (a new tensor unless already so stored).
+
+        ``halved``: the matrix that a target sees whose fp8 ends at 240 (``halved_fp8.py``). Engram tables keep their
+        range, since only the host reads them.
+        """
         weight = self.tensor(f"{prefix}.weight")
         if weight.dtype not in (torch.float8_e4m3fn, torch.int8):
             return weight.to(dtype)
@@ -61,6 +66,8 @@ class Checkpoint:
             return decode_fp4_weight(weight, scale, dtype)
         if prefix.endswith("engram.embed"):
             return decode_engram_rows(weight, scale, dtype)
+        if halved:
+            return decode_fp8_weight(halve_e4m3(weight), double_ue8m0(scale), dtype)
         return decode_fp8_weight(weight, scale, dtype)
 
     def engram_tables(self) -> EngramTables:

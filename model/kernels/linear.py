@@ -7,21 +7,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from .library import kernel
-from .quantization import quantize_fp8
+from .quantization import quantized
 
 
-def _linear_shape(x: Tensor, weight: Tensor, quantize: bool) -> Tensor:
+def _linear_shape(x: Tensor, weight: Tensor, fp8_max: float | None) -> Tensor:
     return x.new_empty(*x.shape[:-1], weight.shape[0])
 
 
-@kernel("quantized_linear(Tensor x, Tensor weight, bool quantize) -> Tensor", _linear_shape)
-def quantized_linear(x: Tensor, weight: Tensor, quantize: bool) -> Tensor:
-    """x [..., in] times weight [out, in] transposed, after fp8 quantisation of x; result in x's dtype.
+@kernel("quantized_linear(Tensor x, Tensor weight, float? fp8_max) -> Tensor", _linear_shape)
+def quantized_linear(x: Tensor, weight: Tensor, fp8_max: float | None) -> Tensor:
+    """x [..., in] times weight [out, in] transposed, x quantised to fp8 up to ``fp8_max``; in x's dtype.
 
     e4m3 and e2m1 values times a power of two are exact in bfloat16, so this equals the inference code's fp8_gemm and
-    fp4_gemm up to the order of summation. ``quantize`` off leaves x as it is.
+    fp4_gemm up to the order of summation. ``fp8_max`` None leaves x as it is.
     """
-    return functional.linear(quantize_fp8(x) if quantize else x, weight)
+    return functional.linear(quantized(x, fp8_max), weight)
 
 
 def _grouped_shape(x: Tensor, weight: Tensor) -> Tensor:

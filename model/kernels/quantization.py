@@ -12,6 +12,7 @@ from torch import Tensor
 from .library import kernel
 
 E4M3_MAX = 448.0
+"""Where e4m3 ends in the OCP format; the one of Trainium 1 and 2 ends at 240."""
 E2M1_MAX = 6.0
 ACTIVATION_AMAX_FLOOR = 1e-4
 FP4_E8M0_AMAX_FLOOR = 6.0 * 2.0**-126
@@ -22,6 +23,10 @@ _LARGEST_EXPONENT = 254
 
 
 def _shape(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+def _shape_up_to(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
     return torch.empty_like(x)
 
 
@@ -48,14 +53,19 @@ def _round_e2m1(x: Tensor) -> Tensor:
     return torch.copysign(rounded, x)
 
 
-@kernel("quantize_fp8(Tensor x) -> Tensor", _shape)
-def quantize_fp8(x: Tensor) -> Tensor:
-    """e4m3 values with one power-of-two scale for every 32 elements of the last dimension."""
+@kernel("quantize_fp8(Tensor x, float largest=448.0) -> Tensor", _shape_up_to)
+def quantize_fp8(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
+    """e4m3 values up to ``largest``, with one power-of-two scale for every 32 elements of the last dimension."""
     blocks = _blocks(x, 32)
     amax = blocks.abs().amax(-1, keepdim=True).clamp_min(ACTIVATION_AMAX_FLOOR)
-    scale, reciprocal = _power_of_two_ceiling(amax * (1.0 / E4M3_MAX))
-    codes = (blocks * reciprocal).clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn).float()
+    scale, reciprocal = _power_of_two_ceiling(amax * (1.0 / largest))
+    codes = (blocks * reciprocal).clamp(-largest, largest).to(torch.float8_e4m3fn).float()
     return (codes * scale).flatten(-2).to(x.dtype)
+
+
+def quantized(x: Tensor, fp8_max: float | None) -> Tensor:
+    """:func:`quantize_fp8` up to ``fp8_max``; None leaves x as it is."""
+    return x if fp8_max is None else quantize_fp8(x, fp8_max)
 
 
 @kernel("quantize_fp4(Tensor x) -> Tensor", _shape)
@@ -68,11 +78,11 @@ def quantize_fp4(x: Tensor) -> Tensor:
     return (codes * scale).flatten(-2).to(x.dtype)
 
 
-@kernel("quantize_fp4_fine(Tensor x) -> Tensor", _shape)
-def quantize_fp4_fine(x: Tensor) -> Tensor:
-    """e2m1 values with one e4m3 scale for every 16 elements; used for compressed cache rows."""
+@kernel("quantize_fp4_fine(Tensor x, float largest=448.0) -> Tensor", _shape_up_to)
+def quantize_fp4_fine(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
+    """e2m1 values with one e4m3 scale up to ``largest`` for every 16 elements; used for compressed cache rows."""
     blocks = _blocks(x, 16)
     amax = blocks.abs().amax(-1, keepdim=True).clamp_min(FP4_E4M3_AMAX_FLOOR)
-    scale = (amax / E2M1_MAX).clamp(max=E4M3_MAX).to(torch.float8_e4m3fn).float()
+    scale = (amax / E2M1_MAX).clamp(max=largest).to(torch.float8_e4m3fn).float()
     codes = _round_e2m1((blocks / scale).clamp(-E2M1_MAX, E2M1_MAX))
     return (codes * scale).flatten(-2).to(x.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -48,7 +50,8 @@ def project_query(block: Block, x: Tensor, positions: Tensor, frequencies: Tenso
 def project_window_kv(block: Block, x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
     """x [S, d] -> the rows [S, D] that serve as keys and values of all heads, as the cache gives them back."""
     kv = block.norm("attn.kv_norm", block.quantised_linear("attn.wkv", x))
-    return block.report("attn.kv", block.cached(rope(kv, positions, frequencies), simulate_act_quant))
+    quantiser = partial(simulate_act_quant, largest=block.numerics.fp8_max)
+    return block.report("attn.kv", block.cached(rope(kv, positions, frequencies), quantiser))
 
 
 def attend(block: Block, query: Tensor, keys: Tensor, rows: Tensor) -> Tensor:

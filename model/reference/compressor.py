@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -23,7 +25,8 @@ def append_compressed(block: Block, layer: int, x: Tensor, state: RequestState, 
     positions = (first + torch.arange(len(latents))) * ratio
     index_keys = block.norm("attn.indexer.k_norm", block.plain_linear("attn.indexer.wk", latents))
     index_keys = block.cached(rope(index_keys, positions, frequencies), simulate_fp4_e8m0)
-    stored = block.cached(rope(latents, positions, frequencies), simulate_fp4_e4m3)
+    quantiser = partial(simulate_fp4_e4m3, largest=block.numerics.fp8_max)
+    stored = block.cached(rope(latents, positions, frequencies), quantiser)
     if len(latents):
         block.report("attn.index_key", index_keys)
         block.report("attn.latent", stored)

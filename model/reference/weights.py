@@ -35,7 +35,9 @@ class Weights:
     def decoded(self, prefix: str) -> Tensor:
         """The matrix ``prefix.weight``, times its scales if it has any, in the run's dtype."""
         dtype = self.numerics.dtype
-        return self._keep(prefix, dtype, lambda: self._checkpoint.decoded(prefix, dtype))
+        return self._keep(
+            prefix, dtype, lambda: self._checkpoint.decoded(prefix, dtype, self.numerics.rescales_weights)
+        )
 
     def tensor(self, name: str, dtype: torch.dtype = torch.float32) -> Tensor:
         """An unquantised tensor by its full name."""
@@ -103,7 +105,7 @@ class Block:
         scaled GEMM of kernel.py up to the order of summation.
         """
         if self.numerics.act_quant:
-            x = simulate_act_quant(x)
+            x = simulate_act_quant(x, largest=self.numerics.fp8_max)
         return self.plain_linear(name, x)
 
     def plain_linear(self, name: str, x: Tensor) -> Tensor:

@@ -116,6 +116,17 @@ def test_every_named_value_equals_the_reference_to_the_bit(vectors_directory):
         assert [comparison for comparison in comparisons if not comparison.equal] == []
 
 
+@pytest.mark.parametrize("fp8_max", [240.0, 224.0])
+def test_in_a_smaller_fp8_range_too_every_named_value_equals_the_reference(nano_a, fp8_max):
+    numerics = Numerics(fp8_max=fp8_max)
+    checkpoint, pool = open_checkpoint(nano_a), make_pool(nano_a, numerics)
+    token_ids = max(prompts_of(nano_a).values(), key=len)[:24]
+    comparisons = compare_operations(ReferenceModel(checkpoint, numerics), pool, token_ids, next_token=7)
+    assert [comparison for comparison in comparisons if not comparison.equal] == []
+    released = compare_operations(ReferenceModel(checkpoint), pool, token_ids, next_token=7)
+    assert "layers.0.attn.q[prefill]" in {comparison.op for comparison in released if not comparison.equal}
+
+
 def test_padding_rows_write_only_to_the_scratch_blocks(nano_a):
     pool = make_pool(nano_a, MODES["fp32_kvq"])
     request, _ = pool.add([3, 4, 5])

@@ -91,4 +91,5 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 def test_mode_names():
     assert mode_name(Numerics()) == "bf16_kvq_actq"
     assert mode_name(Numerics(torch.float32, kv_quant=False, act_quant=False)) == "fp32"
+    assert mode_name(Numerics(fp8_max=224.0)) == "bf16_kvq_actq_fp8max224"
     assert mode_name(dataclasses.replace(Numerics(), kv_quant=False)) == "bf16_actq"

@@ -85,6 +85,26 @@ def test_act_quant():
     assert_same_bits(formats.decode_engram_rows(values, scales, torch.float32), VECTORS["act_quant_b32.dequant"])
 
 
+def test_act_quant_to_half_the_range_halves_every_value_and_doubles_the_scale():
+    """So no mantissa changes; only what falls below the smallest subnormal is rounded a bit earlier."""
+    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(3)) * torch.logspace(-6, 6, 128)
+    whole, whole_scales = formats.act_quant(x)
+    half, half_scales = formats.act_quant(x, largest=224.0)
+    assert torch.equal(half_scales, whole_scales + 1)
+    assert formats.decode_e4m3(half).abs().max() <= 224
+    normal = (half & 0x7F) >= 16
+    assert torch.equal(half[normal], whole[normal] - 8)
+    assert 0.3 < normal.float().mean() < 1
+
+
+def test_act_quant_to_240_stays_within_the_older_format():
+    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(3)) * torch.logspace(-6, 6, 128)
+    values, scales = formats.act_quant(x, largest=240.0)
+    assert formats.decode_e4m3(values).abs().max() == 240
+    decoded = formats.dequantise_rows(formats.decode_e4m3(values), formats.decode_ue8m0(scales), torch.float32)
+    assert torch.equal(decoded, formats.simulate_act_quant(x, largest=240.0))
+
+
 @pytest.mark.parametrize(
     ("quantise", "simulate", "table"),
     [

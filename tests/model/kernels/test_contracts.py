@@ -37,16 +37,18 @@ def i32(high, *shape):
 
 def expert_arguments(rows, count):
     ids = torch.stack([torch.randperm(8, generator=RANDOM)[:count].sort().values for _ in range(rows)]).int()
-    return bf16(rows, 64), ids, f32(rows, count).abs(), bf16(8, 32, 64), bf16(8, 32, 64), bf16(8, 64, 32), 2.0, True
+    return bf16(rows, 64), ids, f32(rows, count).abs(), bf16(8, 32, 64), bf16(8, 32, 64), bf16(8, 64, 32), 2.0, 448.0
 
 
 CASES = {
     "rms_norm": (rms_norm, (bf16(3, 64), bf16(64), 1e-20)),
     "quantize_fp8": (quantize_fp8, (bf16(3, 64),)),
+    "quantize_fp8_to_224": (quantize_fp8, (bf16(3, 64), 224.0)),
     "quantize_fp4": (quantize_fp4, (bf16(3, 2, 64),)),
     "quantize_fp4_fine": (quantize_fp4_fine, (bf16(3, 64),)),
-    "quantized_linear": (quantized_linear, (bf16(3, 64), bf16(32, 64), True)),
-    "quantized_linear_plain": (quantized_linear, (f32(3, 64), f32(32, 64), False)),
+    "quantize_fp4_fine_to_240": (quantize_fp4_fine, (bf16(3, 64), 240.0)),
+    "quantized_linear": (quantized_linear, (bf16(3, 64), bf16(32, 64), 224.0)),
+    "quantized_linear_plain": (quantized_linear, (f32(3, 64), f32(32, 64), None)),
     "grouped_linear": (grouped_linear, (bf16(3, 2, 64), bf16(2, 16, 64))),
     "rotate": (rotate, (bf16(3, 4, 64), f32(3, 8), f32(3, 8), False)),
     "rotate_back": (rotate, (bf16(3, 64), f32(3, 8), f32(3, 8), True)),
