@@ -1,4 +1,4 @@
-"""What a pass has to know about the devices that graphs are shaped for."""
+"""What passes and lowering have to know about the devices that graphs are shaped for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from .float8 import E4M3_MAX
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """Facts about a target that decide how a graph for it looks.
+    """Facts about a target that decide how a graph for it looks and what it is lowered to.
 
     Attributes:
         has_int64: programs compute on 64-bit integers. neuronx-cc 2.32 narrows them to 32 bits without a word; an
             earlier one read wrong rows for int64 positions (aws-neuron-sdk#937).
         bitcasts_inputs: a program may see its input as another dtype of the same width.
+        has_sort: programs may sort. neuronx-cc refuses sorts for trn2 (its error NCC_EVRF029); which other devices it
+            takes them for is not documented.
         e4m3_max: the largest number of its format of float8_e4m3fn's shape.
         fp8_max: the largest fp8 value that activations and caches are quantised to. Where the format ends at 240 it
             is half of 448: with scales that are powers of two, every code but the deepest keeps its mantissa.
@@ -23,12 +25,13 @@ class TargetFacts:
 
     has_int64: bool = False
     bitcasts_inputs: bool = False
+    has_sort: bool = False
     e4m3_max: float = E4M3_MAX
     fp8_max: float = E4M3_MAX
 
 
 TARGET_FACTS = {
-    "host": TargetFacts(has_int64=True, bitcasts_inputs=True),
+    "host": TargetFacts(has_int64=True, bitcasts_inputs=True, has_sort=True),
     "trn1": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
     "trn2": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
     "trn3": TargetFacts(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...passes.float8 import E4M3_MAX
+from ...passes.target_facts import facts_of
 
 Numerics = Literal["fast", "exact"]
 
@@ -22,6 +23,7 @@ class LoweringOptions:
     ``float8``: emit float8 types; without them, values in these formats are uint8 codes everywhere.
     ``e4m3_max``: where codes of float8_e4m3fn saturate.
     ``int64``: compute on int64; without it, decompositions are narrowed and graphs must have been.
+    ``sort``: emit sorts; without it, orders are made by counting, with the same results.
     """
 
     numerics: Numerics = "fast"
@@ -30,8 +32,22 @@ class LoweringOptions:
     float8: bool = True
     e4m3_max: float = E4M3_MAX
     int64: bool = True
+    sort: bool = True
 
     @property
     def exact(self) -> bool:
         """True when the module must reproduce eager PyTorch to the bit."""
         return self.numerics == "exact"
+
+
+def device_options(target: str) -> LoweringOptions:
+    """How modules for a device without float64 and float8 are lowered; raises ConfigError for an unknown target."""
+    facts = facts_of(target)
+    return LoweringOptions(
+        pad_single_row_dot=False,
+        float64=False,
+        float8=False,
+        e4m3_max=facts.e4m3_max,
+        int64=facts.has_int64,
+        sort=facts.has_sort,
+    )

@@ -10,15 +10,23 @@ from jaxlib.mlir.dialects import stablehlo
 
 from ...runtime.artifacts import TensorType
 from .emitter import Emitter
+from .ranking import greater, order_by_rank
 from .registry import lowers
 from .shape import axis_of
-from .tensor import Tensor, is_float
+from .tensor import Tensor
 
 aten = torch.ops.aten
 
 
-def sort_with_index(e: Emitter, x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
-    """Values in order and their int32 positions; NaN counts as larger than everything."""
+def order(e: Emitter, x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, Tensor]:
+    """The first ``count`` values in order and their int32 positions; NaN counts as larger than everything."""
+    if not e.options.sort:
+        return order_by_rank(e, x, axis, descending, count)
+    values, positions = _sort_with_index(e, x, axis, descending)
+    return e.slice_axis(values, axis, 0, count), e.slice_axis(positions, axis, 0, count)
+
+
+def _sort_with_index(e: Emitter, x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
     position = e.iota(torch.int32, x.shape, axis)
     result = stablehlo.SortOp(
         [x.value.type, position.value.type], [x.value, position.value], dimension=axis, is_stable=True
@@ -27,23 +35,18 @@ def sort_with_index(e: Emitter, x: Tensor, axis: int, descending: bool) -> tuple
     block = result.regions[0].blocks.append(element, element, index, index)
     with ir.InsertionPoint(block):
         first, second = (Tensor(value, x.dtype, ()) for value in list(block.arguments)[:2])
-        before = _greater(e, first, second) if descending else _greater(e, second, first)
+        before = greater(e, first, second) if descending else greater(e, second, first)
         stablehlo.return_([before.value])
     return Tensor(result.results[0], x.dtype, x.shape), Tensor(result.results[1], torch.int32, x.shape)
 
 
-def _greater(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
-    greater = e.compare("GT", x, y)
-    if not is_float(x.dtype):
-        return greater
-    only_x_is_nan = e.binary(stablehlo.and_, e.compare("NE", x, x), e.compare("EQ", y, y))
-    return e.binary(stablehlo.or_, greater, only_x_is_nan)
-
-
-def _sorted(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+def _ordered(
+    e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int, descending: bool, count: int | None = None
+) -> tuple[Tensor, Tensor]:
     source = x if x.rank else e.reshape(x, (1,))
-    values, order = sort_with_index(e, source, axis_of(source, dim), descending)
-    return e.reshape(values, result[0].shape), e.reshape(e.convert(order, result[1].dtype), result[1].shape)
+    axis = axis_of(source, dim)
+    values, positions = order(e, source, axis, descending, source.shape[axis] if count is None else count)
+    return e.reshape(values, result[0].shape), e.reshape(e.convert(positions, result[1].dtype), result[1].shape)
 
 
 @lowers(aten.sort.default)
@@ -51,7 +54,7 @@ def sort(
     e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int = -1, descending: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Sorted values and their positions; always stable."""
-    return _sorted(e, result, x, dim, descending)
+    return _ordered(e, result, x, dim, descending)
 
 
 @lowers(aten.sort.stable)
@@ -64,13 +67,13 @@ def sort_stable(
     descending: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Sorted values and their positions."""
-    return _sorted(e, result, x, dim, descending)
+    return _ordered(e, result, x, dim, descending)
 
 
 @lowers(aten.argsort.default)
 def argsort(e: Emitter, result: TensorType, x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
     """Positions in sorted order; always stable."""
-    return _sorted(e, (result, result), x, dim, descending)[1]
+    return _ordered(e, (result, result), x, dim, descending)[1]
 
 
 @lowers(aten.argsort.stable)
@@ -78,7 +81,7 @@ def argsort_stable(
     e: Emitter, result: TensorType, x: Tensor, stable: bool, dim: int = -1, descending: bool = False
 ) -> Tensor:
     """Positions in sorted order."""
-    return _sorted(e, (result, result), x, dim, descending)[1]
+    return _ordered(e, (result, result), x, dim, descending)[1]
 
 
 @lowers(aten.topk.default)
@@ -92,8 +95,4 @@ def topk(
     sorted: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """The k largest or smallest, best first; among equals the lower index first."""
-    source = x if x.rank else e.reshape(x, (1,))
-    axis = axis_of(source, dim)
-    values, order = sort_with_index(e, source, axis, largest)
-    best, at = e.slice_axis(values, axis, 0, k), e.slice_axis(order, axis, 0, k)
-    return e.reshape(best, result[0].shape), e.reshape(e.convert(at, result[1].dtype), result[1].shape)
+    return _ordered(e, result, x, dim, largest, k)

@@ -16,7 +16,7 @@ class HostInDeviceShape(HostTarget):
     name = "trn2"
 
     def lowering_options(self, numerics: Numerics) -> LoweringOptions:
-        return replace(super().lowering_options(numerics), int64=False)
+        return replace(super().lowering_options(numerics), int64=False, sort=False)
 
     def compile(self, module: LoweredModule) -> Artifact:
         return replace(super().compile(module), target=HostTarget.name)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from deepinfer_neuron.compiler.levels.step import trace_step
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
-from deepinfer_neuron.compiler.lowering.options import LoweringOptions
+from deepinfer_neuron.compiler.lowering.options import device_options
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.errors import LoweringError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
@@ -21,7 +21,7 @@ from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
 from host_programs import aligned, trace
 
-TRN2 = LoweringOptions(pad_single_row_dot=False, float8=False, e4m3_max=240.0)
+TRN2 = replace(device_options("trn2"), int64=True)
 GEOMETRY = CacheGeometry.for_requests(max_context=96, max_requests=3, block_tokens=8)
 
 

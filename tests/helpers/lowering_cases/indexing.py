@@ -85,4 +85,6 @@ def _orders() -> list[Case]:
     return cases
 
 
-CASES = READS + _writes() + _orders()
+ORDERS = _orders()
+
+CASES = READS + _writes() + ORDERS
