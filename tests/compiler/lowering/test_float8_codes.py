@@ -43,7 +43,7 @@ def decode(nano_a):
 
 def test_a_decode_step_for_a_target_without_float8_holds_none(decode):
     model, inputs = decode
-    assert "f8E" not in lower_graph(trace_step(model, inputs, "trn2").module, TRN2).text()
+    assert "f8E" not in lower_graph(trace_step(model, inputs).module, TRN2).text()
 
 
 @pytest.mark.slow
