@@ -33,17 +33,17 @@ def run_compile(
     numerics: str,
     tokens: int = BUILT_IN_TOKENS,
     say: Say = lambda line: None,
+    target: str = "host",
 ) -> CompileResult:
     """Compile the step of a checkpoint with caches for the largest batch of requests of ``tokens`` tokens.
 
-    ``mode`` and ``numerics`` are those of ``compile_decode``. Raises CheckpointError for a damaged checkpoint,
-    ConfigError for an unknown mode or numerics or if the environment forbids compiling, and what ``compile_decode``
-    raises.
+    ``mode``, ``numerics`` and ``target`` are those of ``compile_decode``. Raises CheckpointError for a damaged
+    checkpoint, ConfigError if the environment forbids compiling, and what ``compile_decode`` raises.
     """
     if settings().enforce_eager:
         raise ConfigError("DEEPINFER_ENFORCE_EAGER is set, so nothing would be compiled: unset it")
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
     model = make_model(checkpoint, tokens, max(batch_sizes))
-    runner = compile_decode(model, batch_sizes, numerics=numerics, mode=mode, progress=say)
+    runner = compile_decode(model, batch_sizes, target, numerics, mode, say)
     return CompileResult(explain_runner(runner))

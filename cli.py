@@ -13,7 +13,18 @@ import typer
 
 from .cli_bench import bench
 from .cli_cache import cache
-from .cli_options import Dtype, EngineMode, Fp8Max, JsonOption, ModeOption, NumericsMode, Size, Switch
+from .cli_options import (
+    Dtype,
+    EngineMode,
+    Fp8Max,
+    GraphMode,
+    JsonOption,
+    ModeOption,
+    NumericsMode,
+    Size,
+    Switch,
+    TargetOption,
+)
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -150,9 +161,20 @@ def compile_step(
             "With --explain DIRECTORY/regions.html if omitted.",
         ),
     ] = None,
+    target: TargetOption = "host",
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            help="Compile nothing: list what the target's compiler would refuse, and exit with 1 if there is any.",
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Compile the decode step and say what it is made of."""
+    if preflight:
+        _preflight(directory, batch_sizes, target, mode, context, json)
+        return
     with clean_errors():
         from .ahead_of_time import BUILT_IN_TOKENS, run_compile
         from .explain.page import check_picture_path, write_picture
@@ -163,7 +185,7 @@ def compile_step(
             check_picture_path(path)
         sizes = parse_sizes(batch_sizes)
         tokens = context or BUILT_IN_TOKENS
-        result = run_compile(directory, sizes, mode and mode.value, numerics.value, tokens, print_now)
+        result = run_compile(directory, sizes, mode and mode.value, numerics.value, tokens, print_now, target)
         for table in [table for step in result.steps if explain for table in step_tables(step)]:
             print_table(*table)
         print_table(*summary_table(result.steps))
@@ -171,6 +193,25 @@ def compile_step(
             write_picture(path, result.steps)
             print(f"{path}: the regions as a picture")
         write_report(json, result)
+
+
+def _preflight(
+    directory: Path, batch_sizes: str, target: str, mode: GraphMode | None, context: int | None, json: Path | None
+) -> None:
+    with clean_errors():
+        from .ahead_of_time import BUILT_IN_TOKENS
+        from .preflight import findings_table, run_preflight
+
+        tokens = context or BUILT_IN_TOKENS
+        report = run_preflight(directory, parse_sizes(batch_sizes), target, mode and mode.value, tokens, print_now)
+        title, columns, rows = findings_table(report)
+        if rows:
+            print_table(title, columns, rows)
+        else:
+            print(title)
+        write_report(json, report)
+    if not report.passed:
+        raise typer.Exit(1)
 
 
 @main.command("run")
@@ -181,7 +222,7 @@ def run(
         typer.Option(help="Default: eager if DEEPINFER_ENFORCE_EAGER, else DEEPINFER_NEURON_GRAPH_MODE, else whole."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts that are decoded together.")] = 1,
-    target: Annotated[str, typer.Option(help="Whose compiler and fp8 range are used.")] = "host",
+    target: TargetOption = "host",
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),

@@ -10,6 +10,8 @@ import typer
 
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
 
+TargetOption = Annotated[str, typer.Option(help="Whose compiler is used.")]
+
 
 class Size(StrEnum):
     """Sizes of a made-up checkpoint."""

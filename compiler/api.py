@@ -84,7 +84,7 @@ def compile_decode(
         LoweringError: an operator of the step has no lowering.
         CompileError: the target's compiler refused a program.
     """
-    slots = _slots_of(model)
+    slots = slots_of(model)
     sizes = () if settings().enforce_eager else size_ladder(batch_sizes)
     chosen, arithmetic = find_target(target or default_target()), check_numerics(numerics)
     graph_mode = check_graph_mode(mode or settings().graph_mode)
@@ -169,7 +169,8 @@ class _CompiledStep:
     is_stored: bool
 
 
-def _slots_of(model: nn.Module) -> tuple[SlotSpec, ...]:
+def slots_of(model: nn.Module) -> tuple[SlotSpec, ...]:
+    """The ``decode_slots`` of a model; raises CaptureError if it has none."""
     slots: Any = getattr(model, "decode_slots", None)
     if not slots or not all(isinstance(slot, SlotSpec) for slot in slots):
         raise CaptureError(

@@ -11,13 +11,12 @@ from ..passes.observer import AfterPass
 from ..runtime.slots import SlotSpec
 from ..runtime.weights import holds_exactly
 from .capture import CapturedGraph, GraphInput
-from .pipeline import PassedGraph, pass_graph
-from .targets.base import Target
+from .pipeline import NamedTarget, PassedGraph, pass_graph
 
 
 def pass_captured(
     graph: CapturedGraph,
-    target: Target,
+    target: NamedTarget,
     slots: Sequence[SlotSpec] = (),
     after_pass: AfterPass = lambda record, module, context: None,
 ) -> PassedGraph:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import fx
@@ -28,6 +29,15 @@ TARGETS: Mapping[str, Callable[[], Target]] = {
     "host": HostTarget,
     **{name: partial(neuron_target, name) for name in LOGICAL_CORE_SIZES},
 }
+
+
+class NamedTarget(Protocol):
+    """What passes look facts up by."""
+
+    @property
+    def name(self) -> str:
+        """A name in ``passes.target_facts``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ def check_graph_mode(mode: str) -> GraphMode:
 
 def pass_graph(
     module: fx.GraphModule,
-    target: Target,
+    target: NamedTarget,
     input_keys: Sequence[Hashable] = (),
     holds_bfloat16: Callable[[int], bool] = lambda position: False,
     is_weight: Callable[[int], bool] = lambda position: False,

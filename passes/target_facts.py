@@ -21,6 +21,9 @@ class TargetFacts:
         e4m3_max: the largest number of its format of float8_e4m3fn's shape.
         fp8_max: the largest fp8 value that activations and caches are quantised to. Where the format ends at 240 it
             is half of 448: with scales that are powers of two, every code but the deepest keeps its mantissa.
+        memory_bytes: device memory of a logical core of the default size; None if it does not limit programs. trn2
+            has 24 GiB according to the compiler's own error NCC_EOOM001; the others by the memory and the cores of
+            their devices.
     """
 
     has_int64: bool = False
@@ -28,13 +31,14 @@ class TargetFacts:
     has_sort: bool = False
     e4m3_max: float = E4M3_MAX
     fp8_max: float = E4M3_MAX
+    memory_bytes: int | None = None
 
 
 TARGET_FACTS = {
     "host": TargetFacts(has_int64=True, bitcasts_inputs=True, has_sort=True),
-    "trn1": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
-    "trn2": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2),
-    "trn3": TargetFacts(),
+    "trn1": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2, memory_bytes=16 << 30),
+    "trn2": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2, memory_bytes=24 << 30),
+    "trn3": TargetFacts(memory_bytes=36 << 30),
 }
 """By the name of the target."""
 

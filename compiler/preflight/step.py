@@ -1,0 +1,85 @@
+"""Check a model's decode step as it would be compiled, without its compiler."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ...runtime.plan import GraphMode
+from ..api import slots_of
+from ..canonical import canonical_digest
+from ..capture import CapturedGraph, capture
+from ..cut import Region
+from ..lowering.decompose import Decompositions
+from ..lowering.lower import LoweredModule, lower_graph
+from ..lowering.options import device_options
+from ..pass_captured import pass_captured
+from ..regions import cut_graph
+from ..root_partition import RootPartition
+from .check import check_module, count_operations, merge_findings
+from .rule import Finding
+
+
+@dataclass(frozen=True)
+class StepCheck:
+    """What was found in the programs of one batch size.
+
+    Attributes:
+        batch_size: requests of the step.
+        programs: how many different programs it needs.
+        operations: how many StableHLO operations of each name they have together.
+        findings: what the compiler would refuse, or compile to wrong values.
+    """
+
+    batch_size: int
+    programs: int
+    operations: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+
+def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode = "whole") -> StepCheck:
+    """Capture, pass and lower one step of ``model`` for ``target`` and check every program.
+
+    Raises:
+        CaptureError: the step is not one static graph.
+        ConfigError: an unknown target.
+        GraphError: the graph breaks an invariant of the lowering.
+        LoweringError: an operator has no lowering.
+    """
+    programs = _lower_step(model, batch_size, target, mode)
+    findings = merge_findings(one for program in programs for one in check_module(program.bytecode, target))
+    operations = sum((count_operations(program.bytecode) for program in programs), Counter[str]())
+    return StepCheck(batch_size, len(programs), dict(operations.most_common()), tuple(findings))
+
+
+@dataclass(frozen=True)
+class _Device:
+    name: str
+
+
+def _lower_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode) -> list[LoweredModule]:
+    slots = slots_of(model)
+    examples = {
+        spec.name: torch.full((batch_size, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in slots
+    }
+    graph = capture(model, examples)
+    passed = pass_captured(graph, _Device(target), slots)
+    context = passed.context
+    cut = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
+    if mode == "regions":
+        names = _input_names(graph)
+        cut = RootPartition().joined(cut, names).applied(cut, names)
+    kinds: dict[str, Region] = {}
+    for region in cut.regions:
+        kinds.setdefault(canonical_digest(region), region)
+    options = device_options(target)
+    decompositions = Decompositions(options)
+    return [lower_graph(region.module, options, region.aliases, decompositions) for region in kinds.values()]
+
+
+def _input_names(graph: CapturedGraph) -> list[str]:
+    return [one.qualified_name for one in graph.inputs]

@@ -1,0 +1,53 @@
+"""``compile DIR --preflight`` as a person types it: our own step passes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deepinfer_neuron.cli import main
+from deepinfer_neuron.compiler.preflight.rule import Finding
+from deepinfer_neuron.compiler.preflight.step import StepCheck
+from deepinfer_neuron.errors import ConfigError
+from deepinfer_neuron.preflight import PreflightReport, findings_table, run_preflight
+from typer.testing import CliRunner
+
+REFUSED = Finding("EVRF029", "reported", "stablehlo.sort", "model/moe.py:31", "trn2 has no sort", "count instead", 2)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(main, ["compile", *map(str, arguments), "--preflight"])
+
+
+@pytest.mark.parametrize(("target", "mode"), [("trn2", "regions"), ("trn3", "whole")])
+def test_the_decode_step_passes(nano_a, tmp_path, target, mode):
+    arguments = ["--target", target, "--mode", mode, "--batch-sizes", "2", "--context", "40"]
+    result = run(nano_a, *arguments, "--json", tmp_path / "report.json")
+    assert result.exit_code == 0, result.output
+    assert f"{target}, mode {mode}: nothing to refuse" in result.output
+    report = json.loads((tmp_path / "report.json").read_text())
+    (step,) = report["steps"]
+    assert report["passed"]
+    assert step["findings"] == []
+    assert step["operations"]["stablehlo.dot_general"] > 10
+    assert "stablehlo.sort" not in step["operations"]
+    assert (step["programs"] > 1) == (mode == "regions")
+
+
+def test_a_finding_is_a_row_and_the_exit_status(nano_a, monkeypatch):
+    monkeypatch.setattr("deepinfer_neuron.preflight.check_step", lambda *args: StepCheck(2, 1, {}, (REFUSED,)))
+    result = run(nano_a, "--target", "trn2", "--batch-sizes", "2")
+    assert result.exit_code == 1
+    assert all(text in result.output for text in ("NCC_EVRF029", "model/moe.py:31", "count instead"))
+
+
+def test_the_table_says_how_a_rule_is_known():
+    title, columns, rows = findings_table(PreflightReport("trn2", "whole", False, [StepCheck(4, 1, {}, (REFUSED,))]))
+    assert title == "trn2, mode whole: neuronx-cc would refuse or miscompile:"
+    (row,) = rows
+    assert dict(zip(columns, row, strict=True))["known from"] == "reported"
+
+
+def test_only_trainium_has_limits_that_are_known(nano_a):
+    with pytest.raises(ConfigError, match="is about trn1, trn2, trn3: name one of them as --target, not 'host'"):
+        run_preflight(nano_a, [1], "host")
