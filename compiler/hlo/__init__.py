@@ -1,0 +1,1 @@
+"""Modules in the formats that Neuron compilers read."""
