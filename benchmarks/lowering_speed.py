@@ -13,9 +13,9 @@ import torch
 
 from ..compiler.capture import CapturedGraph, capture
 from ..compiler.pass_captured import pass_captured
-from ..compiler.pipeline import find_target
 from ..compiler.region_programs import RegionPrograms
 from ..compiler.regions import cut_graph
+from ..compiler.targets.table import find_target
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.kv_cache import CacheGeometry

@@ -22,7 +22,8 @@ from .aliasing import CompiledPerAliasing
 from .compiled_function import CompiledFunction
 from .decompositions import DECOMPOSITIONS
 from .lowering.options import Numerics
-from .pipeline import check_numerics, find_target, shape_graph
+from .pipeline import check_numerics, shape_graph
+from .targets.table import find_target
 from .tracing import plain_tracing
 
 OPTIONS = ("numerics", "target")

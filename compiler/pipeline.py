@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import torch
@@ -21,14 +20,6 @@ from ..settings import settings
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
 from .targets.base import Target
-from .targets.flags import LOGICAL_CORE_SIZES
-from .targets.host import HostTarget
-from .targets.neuronx import neuron_target
-
-TARGETS: Mapping[str, Callable[[], Target]] = {
-    "host": HostTarget,
-    **{name: partial(neuron_target, name) for name in LOGICAL_CORE_SIZES},
-}
 
 
 class NamedTarget(Protocol):
@@ -64,13 +55,6 @@ class ShapedGraph:
     passes_s: float
     lowering_s: float
     nodes: int
-
-
-def find_target(name: str) -> Target:
-    """The target of that name; raises ConfigError listing the names there are."""
-    if name not in TARGETS:
-        raise ConfigError(f"unknown target {name!r}: expected one of {sorted(TARGETS)}")
-    return TARGETS[name]()
 
 
 def check_numerics(numerics: str) -> Numerics:

@@ -15,10 +15,9 @@ from ..runtime.store.programs import made_program, program_of
 from ..runtime.store.store import ArtifactStore
 from .canonical import canonical_digest
 from .cut import Region
-from .lowering.decompose import Decompositions
-from .lowering.lower import LoweredModule, lower_graph
+from .lowering.lower import LoweredModule
 from .lowering.options import Numerics
-from .program_key import program_key
+from .region_lowering import RegionLowering
 from .targets.base import Target
 
 logger = logging.getLogger("deepinfer_neuron.store")
@@ -63,16 +62,14 @@ class RegionPrograms:
     ):
         if assert_hit and store is None:
             raise ArtifactError("assert_hit: there is no store; pass one or set DEEPINFER_NEURON_CACHE")
-        self._target = target
-        self._options = target.lowering_options(numerics)
-        self._decompositions = Decompositions(self._options)
+        self._lowering = RegionLowering(target, numerics)
         self._pool = pool
         self._store = store
         self._assert_hit = assert_hit
         self._programs: dict[str, Future[TimedArtifact]] = {}
 
-    def program(self, region: Region) -> tuple[str, Future[TimedArtifact]]:
-        """A region's canonical digest, and its program when it is compiled.
+    def program(self, region: Region) -> Future[TimedArtifact]:
+        """A region's program when it is compiled.
 
         A new kind of region that is not stored is lowered here, in the caller's thread: lowering traces with FX,
         which works in one thread at a time.
@@ -85,7 +82,7 @@ class RegionPrograms:
         if kind not in self._programs:
             key = self._key(region)
             self._programs[kind] = self._find(key) or self._submit(region, key)
-        return kind, self._programs[kind]
+        return self._programs[kind]
 
     def _find(self, key: ArtifactKey | None) -> Future[TimedArtifact] | None:
         if self._store is None or key is None:
@@ -99,15 +96,14 @@ class RegionPrograms:
         return found
 
     def _submit(self, region: Region, key: ArtifactKey | None) -> Future[TimedArtifact]:
-        lowered = lower_graph(region.module, self._options, region.aliases, self._decompositions)
-        return self._pool.submit(self._compile, lowered, key, region.name)
+        return self._pool.submit(self._compile, self._lowering.lower(region), key, region.name)
 
     def _key(self, region: Region) -> ArtifactKey | None:
         """The key of a program in the store; None if there is no store or no key is sure to be right."""
         if self._store is None:
             return None
         try:
-            return program_key(region, self._target, self._options)
+            return self._lowering.key(region)
         except ArtifactError as error:
             if self._assert_hit:
                 raise
@@ -115,8 +111,8 @@ class RegionPrograms:
             return None
 
     def _compile(self, lowered: LoweredModule, key: ArtifactKey | None, name: str) -> TimedArtifact:
-        start = time.perf_counter()
+        start, target = time.perf_counter(), self._lowering.target
         if self._store is None or key is None:
-            return TimedArtifact(self._target.compile(lowered), time.perf_counter() - start, False, None)
-        entry, outcome = self._store.get_or_make(key, lambda: made_program(self._target.compile(lowered), name))
+            return TimedArtifact(target.compile(lowered), time.perf_counter() - start, False, None)
+        entry, outcome = self._store.get_or_make(key, lambda: made_program(target.compile(lowered), name))
         return TimedArtifact(program_of(entry), time.perf_counter() - start, outcome != "made", key.digest)

@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from deepinfer_neuron.compiler import pipeline
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.capture import capture
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.pass_captured import pass_captured
+from deepinfer_neuron.compiler.targets import table
 from deepinfer_neuron.errors import CaptureError, GraphError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
@@ -27,7 +27,7 @@ WIDE_TENSOR = re.compile(r"tensor<(?:\d+x)*u?i64>")
 
 @pytest.fixture
 def device_shape(monkeypatch):
-    monkeypatch.setitem(pipeline.TARGETS, "trn2", HostInDeviceShape)
+    monkeypatch.setitem(table.TARGETS, "trn2", HostInDeviceShape)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ...runtime.memory import is_shareable, shareable_copy
 from ..cut import Region
 from ..lowering.lower import lower_graph
 from ..lowering.options import Numerics
-from ..region_programs import RegionPrograms
+from ..region_programs import RegionPrograms, TimedArtifact
 from ..targets.host import HostTarget
 
 Progress = Callable[[int, int], None]
@@ -51,15 +51,15 @@ def compile_regions(
     regions: Sequence[Region], numerics: Numerics, progress: Progress = lambda done, total: None
 ) -> list[HostProgram]:
     """One program for each kind of region, as mode "regions" compiles them; raises what ``compile_graphs`` raises."""
-    programs: dict[str, HostProgram] = {}
+    programs: dict[Future[TimedArtifact], HostProgram] = {}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         compiling = RegionPrograms(HostTarget(), numerics, pool)
-        kinds = [compiling.program(region) for region in regions]
-        for done, (kind, program) in enumerate(kinds, 1):
-            if kind not in programs:
-                programs[kind] = HostProgram(program.result().artifact)
-            progress(done, len(kinds))
-    return [programs[kind] for kind, _ in kinds]
+        started = [compiling.program(region) for region in regions]
+        for done, program in enumerate(started, 1):
+            if program not in programs:
+                programs[program] = HostProgram(program.result().artifact)
+            progress(done, len(started))
+    return [programs[program] for program in started]
 
 
 class HostProgram:

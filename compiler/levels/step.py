@@ -14,8 +14,8 @@ from ...passes.observer import AfterPass
 from ..capture import CapturedGraph, capture
 from ..cut import CutGraph
 from ..pass_captured import pass_captured
-from ..pipeline import find_target
 from ..regions import cut_graph
+from ..targets.table import find_target
 
 
 @dataclass(frozen=True)

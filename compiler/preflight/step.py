@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from ...runtime.plan import GraphMode
-from ..api import slots_of
 from ..canonical import canonical_digest
 from ..capture import CapturedGraph, capture
 from ..cut import Region
+from ..decode_steps import slots_of
 from ..lowering.decompose import Decompositions
 from ..lowering.lower import LoweredModule, lower_graph
 from ..lowering.options import device_options

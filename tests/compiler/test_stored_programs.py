@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from deepinfer_neuron.compiler import region_programs, sources
+from deepinfer_neuron.compiler import region_lowering, sources
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.errors import ArtifactError, CompileError
@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 def test_a_stored_step_is_not_made_again(stored: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(2, 4)
     expected = compile_decode(Step(), [2], mode="regions")(x=x)
-    monkeypatch.setattr(region_programs, "lower_graph", refuse)
+    monkeypatch.setattr(region_lowering, "lower_graph", refuse)
     monkeypatch.setattr(HostTarget, "compile", refuse)
     runner = compile_decode(Step(), [2], mode="regions", store=stored, assert_hit=True)
     assert [(report.programs, report.stored) for report in runner.reports] == [(2, 2)]

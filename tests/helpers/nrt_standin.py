@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deepinfer_neuron.compiler import pipeline
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule
 from deepinfer_neuron.compiler.lowering.tensor import MLIR_NAMES
+from deepinfer_neuron.compiler.targets import table
 from deepinfer_neuron.runtime.artifacts import Artifact, TensorType
 from deepinfer_neuron.runtime.devices.base import Device
 from deepinfer_neuron.runtime.devices.nrt.status import Status
@@ -93,7 +93,7 @@ def compile_twins(model: nn.Module, batch_sizes: tuple[int, ...], mode: str) -> 
     """Compile a model's step in the shape of "trn2"."""
     target = TwinTarget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pipeline.TARGETS, target.name, lambda: target)
+        patch.setitem(table.TARGETS, target.name, lambda: target)
         runner = compile_decode(model, batch_sizes, target=target.name, mode=mode)
     host = {digest: executable.artifact for digest, executable in runner.executables.items()}
     core = {digest: target.neffs[artifact.payload] for digest, artifact in host.items()}

@@ -12,12 +12,12 @@ import torch
 from deepinfer_neuron import settings as settings_module
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
-from deepinfer_neuron.compiler.pipeline import TARGETS, find_target
 from deepinfer_neuron.compiler.targets.flags import default_flags
 from deepinfer_neuron.compiler.targets.neuron_compiler import find_compiler
 from deepinfer_neuron.compiler.targets.neuronx import NeuronTarget
 from deepinfer_neuron.compiler.targets.operation_lines import operation_lines
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
+from deepinfer_neuron.compiler.targets.table import TARGETS, find_target
 from deepinfer_neuron.errors import CompileCancelledError, CompileError, ConfigError, DeviceError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kv_cache import CacheGeometry
