@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -14,6 +15,18 @@ class TensorType:
 
     dtype: torch.dtype
     shape: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TensorType:
+        """What ``to_json`` wrote; raises KeyError, AttributeError or TypeError for anything else."""
+        dtype = getattr(torch, data["dtype"])
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"{data['dtype']!r} is no dtype")
+        return cls(dtype, tuple(data["shape"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """The type as a JSON object."""
+        return {"dtype": str(self.dtype).removeprefix("torch."), "shape": list(self.shape)}
 
     def __str__(self) -> str:
         return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import StoreMissError
 from ..settings import settings
 from .devices.base import Device, Executable
 from .plan import DecodePlan
@@ -26,7 +26,7 @@ from .runner import DecodeRunner
 from .sources import source_digest
 from .store.entry import Entry
 from .store.key import ArtifactKey
-from .store.programs import program_of
+from .store.programs import find_program
 from .store.store import ArtifactStore, Made
 from .stored_tensors import StoredTensors, tensors_to_store
 from .tensor_source import TensorSource
@@ -175,15 +175,8 @@ def _load_programs(
     store: ArtifactStore, plan: DecodePlan, device: Device, pool: ThreadPoolExecutor
 ) -> dict[str, Executable]:
     """Read and verify in the pool, load in the device's own thread."""
-    executables = {}
-    for digest, entry in zip(plan.programs, pool.map(store.find, plan.programs), strict=True):
-        if entry is None:
-            raise StoreMissError(
-                f"the stored plan needs program {digest[:12]}, which the store has lost (damaged or removed): "
-                "compile again, which makes only what is missing"
-            )
-        executables[digest] = device.load(program_of(entry))
-    return executables
+    found = pool.map(partial(find_program, store), plan.programs)
+    return {digest: device.load(artifact) for digest, artifact in zip(plan.programs, found, strict=True)}
 
 
 def _map_entry(entry: Entry) -> dict[str, Tensor]:

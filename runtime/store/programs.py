@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
-from ...errors import ArtifactError
+from ...errors import ArtifactError, StoreMissError
 from ..artifacts import Artifact, TensorType
 from .entry import Entry
-from .store import Made
+from .store import ArtifactStore, Made
 
 PROGRAM = "program"
 """Kind of an entry that holds a compiled program, and name of its payload."""
@@ -23,8 +19,8 @@ def made_program(artifact: Artifact, description: str) -> Made:
     metadata = {
         "description": description,
         "target": artifact.target,
-        "inputs": [_type_to_json(one) for one in artifact.inputs],
-        "outputs": [_type_to_json(one) for one in artifact.outputs],
+        "inputs": [one.to_json() for one in artifact.inputs],
+        "outputs": [one.to_json() for one in artifact.outputs],
         "aliases": sorted(artifact.aliases.items()),
         "runtime_zero": artifact.runtime_zero,
         "fingerprint": artifact.fingerprint,
@@ -40,8 +36,8 @@ def program_of(entry: Entry) -> Artifact:
         return Artifact(
             target=metadata["target"],
             payload=entry.read(PROGRAM),
-            inputs=tuple(map(_type_from_json, metadata["inputs"])),
-            outputs=tuple(map(_type_from_json, metadata["outputs"])),
+            inputs=tuple(map(TensorType.from_json, metadata["inputs"])),
+            outputs=tuple(map(TensorType.from_json, metadata["outputs"])),
             aliases=dict(metadata["aliases"]),
             runtime_zero=metadata["runtime_zero"],
             fingerprint=metadata["fingerprint"],
@@ -53,12 +49,12 @@ def program_of(entry: Entry) -> Artifact:
         ) from error
 
 
-def _type_to_json(one: TensorType) -> dict[str, Any]:
-    return {"dtype": str(one.dtype).removeprefix("torch."), "shape": list(one.shape)}
-
-
-def _type_from_json(data: dict[str, Any]) -> TensorType:
-    dtype = getattr(torch, data["dtype"])
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"{data['dtype']!r} is no dtype")
-    return TensorType(dtype, tuple(data["shape"]))
+def find_program(store: ArtifactStore, digest: str) -> Artifact:
+    """The program whose key has that digest, which a plan names; raises StoreMissError if the store has lost it."""
+    entry = store.find(digest)
+    if entry is None:
+        raise StoreMissError(
+            f"the stored plan needs program {digest[:12]}, which the store has lost (damaged or removed): "
+            "compile again, which makes only what is missing"
+        )
+    return program_of(entry)

@@ -62,7 +62,7 @@ class ArtifactStore:
         failure_lifetime_s: float = 24 * 3600.0,
     ):
         self.local = StoreDirectory(local)
-        self._shared = [StoreDirectory(path) for path in shared]
+        self.shared = [StoreDirectory(path) for path in shared]
         self._limits = limits or Limits()
         self._patience = patience or Patience()
         self._failure_lifetime_s = failure_lifetime_s
@@ -74,8 +74,19 @@ class ArtifactStore:
 
     def find(self, digest: str) -> Entry | None:
         """The verified entry whose key has this digest, or None."""
-        entry, _ = self._find(digest)
-        return entry
+        found = self.look_up(digest)
+        return found and found[0]
+
+    def look_up(self, digest: str) -> tuple[Entry, Outcome] | None:
+        """The verified entry whose key has this digest and which store had it, or None."""
+        entry = self.local.use(digest)
+        if entry is not None:
+            return entry, "hit"
+        for shared in self.shared:
+            entry = shared.use(digest)
+            if entry is not None:
+                return self._copy(entry), "shared hit"
+        return None
 
     def require(self, key: ArtifactKey) -> Entry:
         """The verified entry of a key; raises StoreMissError that explains the miss."""
@@ -105,17 +116,34 @@ class ArtifactStore:
             CompileError: from ``make``, or remembered from an earlier try that has not expired. Any other exception
                 of ``make`` is passed on and not remembered.
         """
-        entry, outcome = self._find(key.digest)
-        if entry is not None:
-            return entry, outcome
+        found = self.look_up(key.digest)
+        if found is not None:
+            return found
         layout, purpose = self.local.layout, f"{key.kind} {key.digest[:12]}"
         with key_lock(layout.lock(key.digest), layout.new_stage(), self._patience, purpose):
             # Whoever had the lock before may have made it between the first look and the lock.
             entry = self.local.load(key.digest)
             if entry is not None:
                 return entry, "waited"
-            self._refuse_known_failure(key)
+            self.refuse_known_failure(key)
             return self._make(key, make), "made"
+
+    def refuse_known_failure(self, key: ArtifactKey) -> None:
+        """Raise CompileError if making the key failed and is not tried again yet."""
+        failure = current_failure(self.local.layout, key.digest)
+        if failure is not None:
+            hours = (failure.expires - time.time()) / 3600
+            raise CompileError(
+                f"{failure.log}\n({failure.where} saw this before; it is tried again in {hours:.1f} h, or after "
+                "`deepinfer-neuron cache clear --failures`)"
+            )
+
+    def remember_failure(self, key: ArtifactKey, error: CompileError) -> None:
+        """Have ``get_or_make`` raise ``error`` again for as long as failures last."""
+        try:
+            record_failure(self.local.layout, key, error, self._failure_lifetime_s)
+        except OSError as refusal:
+            self._warn(refusal)
 
     def entries(self, kind: str | None = None) -> list[tuple[Manifest, Usage]]:
         """Manifest and use of all local entries of a kind, the one used last first; files are not verified."""
@@ -194,16 +222,6 @@ class ArtifactStore:
             return [f"the store in {self.local.root} has no other entry of kind {key.kind}"]
         return [f"the nearest entry is {closest.digest[:12]}", *differences(key, closest, self.key_text)]
 
-    def _find(self, digest: str) -> tuple[Entry | None, Outcome]:
-        entry = self.local.use(digest)
-        if entry is not None:
-            return entry, "hit"
-        for shared in self._shared:
-            entry = shared.use(digest)
-            if entry is not None:
-                return self._copy(entry), "shared hit"
-        return None, "made"
-
     def _copy(self, entry: Entry) -> Entry:
         try:
             return self.local.copy(entry) or entry
@@ -215,21 +233,9 @@ class ArtifactStore:
         try:
             made = make()
         except CompileError as error:
-            try:
-                record_failure(self.local.layout, key, error, self._failure_lifetime_s)
-            except OSError as refusal:
-                self._warn(refusal)
+            self.remember_failure(key, error)
             raise
         return self.put(key, made.files, made.metadata)
-
-    def _refuse_known_failure(self, key: ArtifactKey) -> None:
-        failure = current_failure(self.local.layout, key.digest)
-        if failure is not None:
-            hours = (failure.expires - time.time()) / 3600
-            raise CompileError(
-                f"{failure.log}\n({failure.where} saw this before; it is tried again in {hours:.1f} h, or after "
-                "`deepinfer-neuron cache clear --failures`)"
-            )
 
     def _warn(self, error: OSError) -> None:
         if not self._has_warned:

@@ -1,0 +1,129 @@
+"""Steps compiled by workers: the same programs as in one process, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import odd_compiler
+import pytest
+import staged_steps
+import torch
+from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.compiler.workers.compile import StoredSteps, compile_into_store
+from deepinfer_neuron.compiler.workers.programs import failed
+from deepinfer_neuron.runtime.devices.pjrt import host_device
+from deepinfer_neuron.runtime.loader import load_runner
+from deepinfer_neuron.runtime.store.store import ArtifactStore
+from deepinfer_neuron.runtime.weights import BoundTensors
+from staged_steps import StagedStep, variant_of
+
+NO_WORKER = ["/nonexistent"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(tmp_path / "store")
+
+
+def compile_oddly(store: ArtifactStore, oddity: str) -> StoredSteps:
+    command = odd_compiler.command(oddity, store.local.root.with_name("log"), store.local.root)
+    return compile_into_store(StagedStep(), variant_of(2), store, 1, command=command)
+
+
+def states(result: StoredSteps) -> dict[str, str]:
+    return {program.region: program.state for program in result.programs}
+
+
+def start_process(store: ArtifactStore, oddity: str) -> subprocess.Popen[str]:
+    log = store.local.root.with_name("log")
+    command = [sys.executable, staged_steps.__file__, str(store.local.root), str(log), oddity]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment)
+
+
+def left_behind(store: ArtifactStore) -> list[Path]:
+    """Temporary files and locks in a store."""
+    return [*store.local.root.glob(".tmp.*"), *store.local.layout.locks.glob("*")]
+
+
+def test_workers_store_the_programs_that_one_process_makes(store: ArtifactStore):
+    result = compile_into_store(StagedStep(), variant_of(1, 2), store, 2)
+    assert [program.state for program in result.programs] == ["made"] * 6
+    assert [report.batch_size for report in result.reports] == [2, 1]
+    model = StagedStep()
+    loaded = load_runner(
+        store, variant_of(1, 2), {}, lambda plan: BoundTensors(model, plan.tensor_names), host_device()
+    )
+    expected = compile_decode(StagedStep(), [1, 2], mode="regions", store=False)
+    for rows in (2, 1):
+        x = torch.randn(rows, 4)
+        assert torch.equal(loaded.runner(x=x), expected(x=x))
+
+    again = compile_into_store(StagedStep(), variant_of(1, 2), store, 2, assert_hit=True, command=NO_WORKER)
+    assert [program.state for program in again.programs] == ["hit"] * 6
+    assert again.plan == result.plan
+    assert [report.stored for report in again.reports] == [3, 3]
+    assert left_behind(store) == []
+
+
+def test_a_refused_program_does_not_stop_the_others(store: ArtifactStore):
+    result = compile_oddly(store, "refuses")
+    assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
+    assert [program.error for program in failed(result.programs)] == ["no registers left\nat step.py:7"]
+    assert (result.plan, result.reports, store.entries("plan")) == (None, (), [])
+    assert len(store.failures()) == 1
+    again = compile_into_store(StagedStep(), variant_of(2), store, 1, command=NO_WORKER)
+    assert states(again) == {"sum": "hit", "tanh": "failed", "end": "hit"}
+    assert "tried again in" in failed(again.programs)[0].error
+    store.clear_failures()
+    assert states(compile_oddly(store, "none")) == {"sum": "hit", "tanh": "made", "end": "hit"}
+
+
+@pytest.mark.parametrize(
+    ("oddity", "signal_name", "remembered"), [("is killed", "SIGKILL", []), ("crashes", "SIGSEGV", ["tanh"])]
+)
+def test_a_worker_that_dies_fails_its_program_only(
+    store: ArtifactStore, oddity: str, signal_name: str, remembered: list[str]
+):
+    result = compile_oddly(store, oddity)
+    assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
+    assert signal_name in failed(result.programs)[0].error
+    assert [failure.log.partition(":")[0] for failure in store.failures()] == remembered
+
+
+def test_a_required_program_that_is_missing_is_explained_and_none_is_compiled(store: ArtifactStore):
+    result = compile_into_store(StagedStep(), variant_of(2), store, 1, assert_hit=True, command=NO_WORKER)
+    assert states(result) == {"sum": "failed", "tanh": "failed", "end": "failed"}
+    assert all("the store in" in program.error and "has no other entry" in program.error for program in result.programs)
+
+
+def test_the_next_run_goes_on_after_an_interrupt(store: ArtifactStore):
+    process = start_process(store, "hangs")
+    lines = iter(process.stdout.readline, "")
+    seen = []
+    for line in lines:
+        seen.append(line.strip())
+        if {"tanh compiling", "end made"} <= set(seen):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=300)
+    assert process.returncode not in (0, None)
+    assert len(store.entries("program")) == 2
+    assert store.verify() == []
+    assert states(compile_oddly(store, "none")) == {"sum": "hit", "tanh": "made", "end": "hit"}
+    assert left_behind(store) == []
+
+
+def test_two_processes_at_once_compile_each_program_once(store: ArtifactStore):
+    processes = [start_process(store, "none") for _ in range(2)]
+    results = [json.loads(process.communicate(timeout=300)[0].splitlines()[-1]) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    compiled = store.local.root.with_name("log").read_text().split()
+    assert len(compiled) == len(set(compiled)) == 3
+    for region in ("sum", "tanh", "end"):
+        assert sorted(result[region] == "made" for result in results) == [False, True]
