@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ArtifactError, CompileCancelledError, CompileError, ConfigError
-from ...passes.target_facts import facts_of
 from ...runtime.artifacts import Artifact
 from ...runtime.neff.reader import read_neff
 from ...settings import settings
 from ..lowering.lower import LoweredModule
-from ..lowering.options import LoweringOptions, Numerics
+from ..lowering.options import LoweringOptions, Numerics, device_options
 from .failure_report import FailedRun, report_failure
 from .flags import CompilerFlags, default_flags, merge_flags
 from .neuron_compiler import NeuronCompiler, find_compiler
@@ -58,18 +57,10 @@ class NeuronTarget:
         return _fingerprint(find_compiler(self.compiler), self.flags)
 
     def lowering_options(self, numerics: Numerics) -> LoweringOptions:
-        """No 64-bit types and no float8 in modules; raises ConfigError for exact numerics, which are this machine's."""
+        """What the device lacks is not in modules; raises ConfigError for exact numerics, which are this machine's."""
         if numerics == "exact":
             raise ConfigError(f"numerics 'exact' repeats eager PyTorch on this machine and is no use for {self.name}")
-        facts = facts_of(self.name)
-        return LoweringOptions(
-            numerics=numerics,
-            pad_single_row_dot=False,
-            float64=False,
-            float8=False,
-            e4m3_max=facts.e4m3_max,
-            int64=facts.has_int64,
-        )
+        return device_options(self.name)
 
     def cancel(self) -> None:
         """See ``Target.cancel``."""

@@ -34,11 +34,12 @@ from neuron_compilers import install_compiler
 KEY = ArtifactKey(PROGRAM, {"target": "trn2"})
 
 
-def lowered(function=lambda x, y: (x @ y).relu(), *inputs: torch.Tensor) -> LoweredModule:
+def lowered(function=lambda x, y: (x @ y).relu(), *inputs: torch.Tensor, **options: bool) -> LoweredModule:
+    """The module of a function, whose line is 80 of moe.py; ``options`` differ from the target's own."""
     module = trace(function, *(inputs or (torch.zeros(2, 3), torch.zeros(3, 4))))
     for node in module.graph.nodes:
         node.stack_trace = 'File "model/moe.py", line 80, in route'
-    return lower_graph(module, NeuronTarget(default_flags("trn2")).lowering_options("fast"))
+    return lower_graph(module, replace(NeuronTarget(default_flags("trn2")).lowering_options("fast"), **options))
 
 
 MODULE = lowered()
@@ -170,7 +171,7 @@ def test_retries_end(tmp_path):
 
 
 def test_a_refusal_is_final_and_names_the_models_line(tmp_path):
-    module = lowered(lambda x: torch.sort(x)[0], torch.zeros(2, 3))
+    module = lowered(lambda x: torch.sort(x)[0], torch.zeros(2, 3), sort=True)
     with pytest.raises(CompileError) as caught:
         target(tmp_path, retries=5).compile(module)
     lines = str(caught.value).splitlines()
@@ -245,7 +246,7 @@ def test_every_region_of_a_decode_step_is_compiled_for_trn1(nano_a, tmp_path, mo
     chosen = NeuronTarget(default_flags("trn1"), install_compiler(tmp_path / "bin"))
     monkeypatch.setattr("deepinfer_neuron.compiler.api.find_target", lambda name: chosen)
     store, lines = ArtifactStore(tmp_path / "store"), []
-    with pytest.raises(DeviceError, match="compiled for 'trn1'; the host device runs 'host' programs"):
+    with pytest.raises(DeviceError, match="programs for trn1 run on Neuron cores: set DEEPINFER_NEURON_DEVICE"):
         compile_decode(model, [2], target="trn1", mode="regions", store=store, progress=lines.append)
     assert lines[-1].startswith("batch 2: compiled in")
     programs = store.entries(PROGRAM)
