@@ -271,6 +271,19 @@ def demo(
         write_report(json, report)
 
 
+@main.command("doctor")
+def doctor(json: JsonOption = None) -> None:
+    """What this machine has, and the next step for what it lacks; exits with 1 if the host cannot work."""
+    with clean_errors():
+        from .doctor.report import doctor_table, run_doctor
+
+        report = run_doctor()
+        print_table(*doctor_table(report))
+        write_report(json, report.to_json())
+    if not report.host_works:
+        raise typer.Exit(1)
+
+
 @main.command("verify")
 def verify(
     directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],

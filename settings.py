@@ -104,6 +104,11 @@ def settings() -> Settings:
     return Settings.from_environment(os.environ)
 
 
+def neuron_variables() -> dict[str, str]:
+    """The Neuron SDK's variables in this process's environment, by name."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith("NEURON_")}
+
+
 def _path(environment: Mapping[str, str], name: str) -> Path | None:
     text = environment.get(name, "").strip()
     return Path(text) if text else None

@@ -18,7 +18,7 @@ FLOORS = {
     "runtime": 2,
     **dict.fromkeys(("compiler", "model"), 3),
     **dict.fromkeys(("llm", "loading", "ahead_of_time", "golden_run", "preflight", "target_numerics"), 4),
-    **dict.fromkeys(("workbench", "explain"), 4),
+    **dict.fromkeys(("workbench", "explain", "doctor"), 4),
     **dict.fromkeys(("demo", "demo_tables", "verify", "verify_tables", "benchmarks"), 4),
     **dict.fromkeys(("cli", "cli_bench", "cli_cache", "cli_options", "cli_vendor", "__main__", "__init__"), 5),
 }

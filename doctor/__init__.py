@@ -1,0 +1,1 @@
+"""What this machine has, and what to do about what it lacks."""
