@@ -222,7 +222,10 @@ def run(
         typer.Option(help="Default: eager if DEEPINFER_ENFORCE_EAGER, else DEEPINFER_NEURON_GRAPH_MODE, else whole."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts that are decoded together.")] = 1,
-    target: TargetOption = "host",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Whose compiler and fp8 range are used. Default: that of DEEPINFER_NEURON_DEVICE."),
+    ] = None,
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),

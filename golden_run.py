@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from .compiler.api import compile_decode
 from .errors import ConfigError, InputError
@@ -12,8 +14,9 @@ from .model.accuracy.candidate import candidate_values, follow_prompts
 from .model.accuracy.compare import Comparison, ValueSet, compare_values
 from .model.accuracy.tensor_file import write_tensors
 from .model.checkpoint.loader import open_checkpoint
+from .model.request_table import StepFunction
 from .model.requests import RequestPool
-from .runtime.runner import DecodeRunner
+from .runtime.devices.choice import default_target
 from .settings import settings
 from .workbench import Say, golden_of, golden_path, make_pool
 
@@ -31,7 +34,7 @@ class RunOptions:
 
     mode: str | None = None
     batch_size: int = 1
-    target: str = "host"
+    target: str | None = None
     numerics: str = "fast"
     hidden: bool = False
 
@@ -73,10 +76,12 @@ def run_golden(
         raise InputError(
             f"a step compiled in mode {mode} returns no residual streams: run in mode eager, or leave them out"
         )
+    target = options.target or default_target()
+    options = replace(options, target=target)
     checkpoint = open_checkpoint(directory)
     golden = golden_of(checkpoint, say)
     say("loading the decode model")
-    pool = make_pool(checkpoint, golden, options.batch_size, options.target)
+    pool = make_pool(checkpoint, golden, options.batch_size, target)
     step = None if mode == "eager" else _compile(pool, mode, options, say)
     prompts = follow_prompts(
         pool, golden.prompts, options.batch_size, step, options.hidden, lambda names: say(f"running {', '.join(names)}")
@@ -101,6 +106,15 @@ def choose_mode(mode: str | None) -> str:
     return mode
 
 
-def _compile(pool: RequestPool, mode: str, options: RunOptions, say: Say) -> DecodeRunner:
+def _compile(pool: RequestPool, mode: str, options: RunOptions, say: Say) -> StepFunction:
+    """A compiled step on the caches that prompts are prefilled into, wherever the device has its own."""
     say(f"compiling in mode {mode}")
-    return compile_decode(pool.model, [options.batch_size], options.target, options.numerics, mode, progress=say)
+    runner = compile_decode(pool.model, [options.batch_size], options.target, options.numerics, mode, progress=say)
+
+    def step(**inputs: Tensor) -> Tensor:
+        runner.write_caches()
+        logits = runner(**inputs)
+        runner.read_caches()
+        return logits
+
+    return step

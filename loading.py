@@ -14,9 +14,9 @@ from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.engram_lookup import EngramLookup
 from .model.identity import model_identity, weights_identity
 from .model.kv_cache import CacheGeometry
-from .model.numerics import engine_numerics
 from .model.request_table import RequestTable
-from .runtime.devices.pjrt import host_device, machine_fingerprint
+from .runtime.devices.choice import default_target, device_for
+from .runtime.devices.pjrt import PjrtDevice, machine_fingerprint
 from .runtime.ladder import size_ladder
 from .runtime.loader import DecodeVariant, LoadedRunner, LoadReport, load_runner
 from .runtime.plan import DecodePlan
@@ -24,6 +24,7 @@ from .runtime.runner import DecodeRunner
 from .runtime.store.store import ArtifactStore
 from .runtime.tensor_source import TensorSource
 from .settings import settings
+from .target_numerics import target_numerics
 
 OnMiss = Literal["compile", "error"]
 """What to do when the store lacks the plan or a program: compile what is missing, or refuse to start."""
@@ -74,7 +75,8 @@ def load_decode(
     """Load the compiled decode step of a checkpoint.
 
     Neither the model nor a compiler is imported unless something is missing: then the missing programs are compiled,
-    by the policy of ``options.on_miss``, and the weights brought into the form that the programs take, once.
+    by the policy of ``options.on_miss``, and the weights brought into the form that the programs take, once. The step
+    runs on the device that ``DEEPINFER_NEURON_DEVICE`` asks for; for a Neuron core the compiler is asked its version.
 
     Raises:
         CheckpointError: a damaged checkpoint.
@@ -101,22 +103,24 @@ class _Source:
     """A checkpoint, and the step that is wanted of it."""
 
     def __init__(self, checkpoint: Checkpoint, options: LoadOptions):
-        sizes = size_ladder(options.batch_sizes)
+        sizes, target = size_ladder(options.batch_sizes), default_target()
         self.checkpoint = checkpoint
-        self.numerics = engine_numerics()
+        self.numerics = target_numerics(target)
         self.geometry = CacheGeometry.for_requests(options.tokens, options.requests or sizes[-1])
         self.variant = DecodeVariant(
             identity=model_identity(checkpoint.config, self.geometry, self.numerics),
             batch_sizes=sizes,
-            target="host",
-            fingerprint=machine_fingerprint(),
+            target=target,
+            fingerprint=_fingerprint(target),
             numerics=options.numerics,
             mode=options.mode or settings().graph_mode,
         )
 
     def load(self, store: ArtifactStore) -> LoadedRunner:
         """The runner of a stored plan."""
-        return load_runner(store, self.variant, weights_identity(self.checkpoint), self._tensors, host_device())
+        return load_runner(
+            store, self.variant, weights_identity(self.checkpoint), self._tensors, device_for(self.variant.target)
+        )
 
     def compile(self, store: ArtifactStore, say: Say) -> None:
         """Store plan and programs. The compiler is imported here: a start from a full store does without it."""
@@ -140,3 +144,10 @@ class _Source:
 
     def _model(self):
         return import_module(".model.weights", __package__).load_model(self.checkpoint, self.geometry, self.numerics)
+
+
+def _fingerprint(target: str) -> str:
+    """What programs for a target depend on: the host's are known here, of others their compiler is asked."""
+    if target == PjrtDevice.name:
+        return machine_fingerprint()
+    return import_module(".compiler.pipeline", __package__).find_target(target).fingerprint()

@@ -53,3 +53,19 @@ def standin(standin_library: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterat
         runtime._opened.close()
     assert standin_library.alive() == {"tensors": 0, "sets": 0, "models": 0}
     assert standin_library.notes() == []
+
+
+@pytest.fixture
+def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
+    """The machine with DEEPINFER_NEURON_DEVICE=neuron, and a compiler for it."""
+    from deepinfer_neuron.compiler import pipeline
+    from deepinfer_neuron.runtime.devices import choice
+    from deepinfer_neuron.runtime.devices.nrt import device
+    from deepinfer_neuron.settings import Settings
+    from nrt_standin import StandinTarget
+
+    asked = Settings(device="neuron", neuron_library=standin.path)
+    for module in (choice, device):
+        monkeypatch.setattr(module, "settings", lambda: asked)
+    monkeypatch.setitem(pipeline.TARGETS, StandinTarget.name, StandinTarget)
+    return standin

@@ -7,22 +7,20 @@ import io
 import json
 import subprocess
 import tarfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule
 from deepinfer_neuron.compiler.lowering.tensor import MLIR_NAMES
-from deepinfer_neuron.compiler.targets import table
 from deepinfer_neuron.runtime.artifacts import Artifact, TensorType
-from deepinfer_neuron.runtime.devices.base import Device
+from deepinfer_neuron.runtime.devices.nrt.device import NrtDevice
 from deepinfer_neuron.runtime.devices.nrt.status import Status
 from deepinfer_neuron.runtime.devices.nrt.tensors import byte_size
-from deepinfer_neuron.runtime.devices.pjrt import client, compile_options, device_list, host_device
+from deepinfer_neuron.runtime.devices.pjrt import PjrtExecutable, client, compile_options, device_list, host_device
 from deepinfer_neuron.runtime.memory import aligned_empty
 from deepinfer_neuron.runtime.neff.descriptor import NeffTensor
 from deepinfer_neuron.runtime.neff.header import HEADER_SIZE
@@ -32,12 +30,12 @@ from deepinfer_neuron.runtime.runner import DecodeRunner
 from deepinfer_neuron.runtime.weights import BoundTensors
 from device_shapes import HostInDeviceShape
 from jaxlib.mlir import ir
-from torch import nn
 
 SOURCE = Path(__file__).parents[1] / "standins" / "libnrt_standin.c"
 MODULE = "module.mlir"
 """Member of a stand-in NEFF that holds the program as StableHLO bytecode."""
 
+Fallback = Callable[..., Any] | None
 KINDS = ("tensors", "sets", "models")
 TRN2 = 5
 _INVALID = 2
@@ -62,42 +60,28 @@ class StandinTarget(HostInDeviceShape):
         )
 
 
-class TwinTarget(HostInDeviceShape):
-    """Compiles each module twice: for the host, and for the core (``neffs``, by the host's payload)."""
-
-    def __init__(self) -> None:
-        self.neffs: dict[bytes, Artifact] = {}
-
-    def compile(self, module: LoweredModule) -> Artifact:
-        artifact = super().compile(module)
-        self.neffs[artifact.payload] = StandinTarget().compile(module)
-        return artifact
-
-
 @dataclass(frozen=True)
-class Twins:
-    """A step compiled for the host and, from the same modules, for the core."""
+class CompiledStep:
+    """A plan and its programs for the core."""
 
     plan: DecodePlan
-    host: dict[str, Artifact]
-    core: dict[str, Artifact]
+    artifacts: Mapping[str, Artifact]
 
-    def runner(self, device: Device, tensors: Any, fallback: Callable[..., Any] | None = None) -> DecodeRunner:
-        """A runner over a module, or over a mapping of names to tensors, on the host or on a core."""
-        artifacts = self.core if device.has_own_memory else self.host
-        executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}
+    @classmethod
+    def of(cls, runner: DecodeRunner) -> CompiledStep:
+        """What a runner runs."""
+        return cls(runner.plan, {digest: one.artifact for digest, one in runner.executables.items()})
+
+    def on_core(self, device: NrtDevice, tensors: Any, fallback: Fallback = None) -> DecodeRunner:
+        """A runner over a module, or over a mapping of names to tensors, on a core."""
+        executables = {digest: device.load(artifact) for digest, artifact in self.artifacts.items()}
         return DecodeRunner(self.plan, executables, BoundTensors(tensors, self.plan.tensor_names), device, fallback)
 
-
-def compile_twins(model: nn.Module, batch_sizes: tuple[int, ...], mode: str) -> Twins:
-    """Compile a model's step in the shape of "trn2"."""
-    target = TwinTarget()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(table.TARGETS, target.name, lambda: target)
-        runner = compile_decode(model, batch_sizes, target=target.name, mode=mode)
-    host = {digest: executable.artifact for digest, executable in runner.executables.items()}
-    core = {digest: target.neffs[artifact.payload] for digest, artifact in host.items()}
-    return Twins(runner.plan, host, core)
+    def on_host(self, standin: Standin, tensors: Any, fallback: Fallback = None) -> DecodeRunner:
+        """A runner of the same modules on the host."""
+        executables = {digest: standin.on_host(artifact) for digest, artifact in self.artifacts.items()}
+        tensors = BoundTensors(tensors, self.plan.tensor_names)
+        return DecodeRunner(self.plan, executables, tensors, host_device(), fallback)
 
 
 def standin_neff(module: LoweredModule, **changes: Any) -> bytes:
@@ -119,11 +103,11 @@ def standin_neff(module: LoweredModule, **changes: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Program:
-    """A loaded program: its types, and the function of the host that runs it."""
+    """A program's types, and what the host made of it."""
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
-    execute: Callable[[list[Any]], Any]
+    loaded: Any
 
 
 class Standin:
@@ -160,19 +144,24 @@ class Standin:
         self.library.nrt_standin_notes(text, ctypes.c_size_t(len(text)))
         return text.value.decode().splitlines()
 
+    def on_host(self, artifact: Artifact) -> PjrtExecutable:
+        """The program of a stand-in NEFF on the host, without the Neuron runtime."""
+        program = self._program(_members(artifact.payload)[MODULE])
+        return PjrtExecutable(artifact, program.loaded, (), threading.get_ident())
+
     def _load(self, number: int, content: int, size: int) -> int:
-        archive = io.BytesIO(ctypes.string_at(content + HEADER_SIZE, size - HEADER_SIZE))
-        with tarfile.open(fileobj=archive, mode="r:*") as files:
-            members = {one.name: files.extractfile(one).read() for one in files.getmembers() if one.isfile()}
+        members = _members(ctypes.string_at(content, size))
         for name, variable in json.loads(members["sg00/def.json"])["var"].items():
             self.library.nrt_standin_declare(name.encode(), variable["type"] == "output", variable["size"])
-        bytecode = members.get(MODULE)
-        if bytecode is None:
+        if MODULE not in members:
             return _INVALID
+        self._programs[number] = self._program(members[MODULE])
+        return 0
+
+    def _program(self, bytecode: bytes) -> Program:
         if bytecode not in self._compiled:
             self._compiled[bytecode] = _compile(bytecode)
-        self._programs[number] = self._compiled[bytecode]
-        return 0
+        return self._compiled[bytecode]
 
     def _execute(self, number: int, inputs: Any, outputs: Any) -> int:
         self.executions += 1
@@ -180,11 +169,16 @@ class Standin:
         tensors = [aligned_empty(kind.shape, kind.dtype) for kind in program.inputs]
         for tensor, source in zip(tensors, inputs, strict=False):
             ctypes.memmove(tensor.data_ptr(), source, tensor.nbytes)
-        results = program.execute([device.buffer(tensor, donatable=True) for tensor in tensors])
+        results = program.loaded.execute_sharded([device.buffer(tensor, donatable=True) for tensor in tensors])
         for place, (result,) in enumerate(results.disassemble_into_single_device_arrays()):
             tensor = device.to_torch(result)
             ctypes.memmove(outputs[place], tensor.data_ptr(), tensor.nbytes)
         return 0
+
+
+def _members(neff: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(neff[HEADER_SIZE:]), mode="r:*") as files:
+        return {one.name: files.extractfile(one).read() for one in files.getmembers() if one.isfile()}
 
 
 def _compile(bytecode: bytes) -> Program:
@@ -193,7 +187,7 @@ def _compile(bytecode: bytes) -> Program:
         module = ir.Module.parse(bytecode)
         (main,) = (one for one in module.body.operations if one.name.value == "main")
         inputs, outputs = (tuple(map(_kind, types)) for types in (main.type.inputs, main.type.results))
-    return Program(inputs, outputs, loaded.execute_sharded)
+    return Program(inputs, outputs, loaded)
 
 
 def _kind(type: Any) -> TensorType:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.errors import DeviceError, InputError
 from deepinfer_neuron.runtime.devices.nrt.device import NrtDevice
 from deepinfer_neuron.runtime.devices.nrt.runtime import open_runtime
-from deepinfer_neuron.runtime.devices.pjrt import host_device
-from nrt_standin import Standin, Twins, compile_twins
+from nrt_standin import CompiledStep, Standin
 from torch import nn
 
 CACHES = ("keys", "sums")
@@ -40,24 +40,27 @@ def bounded(decoder) -> Callable[[], nn.Module]:
     return make
 
 
-_TWINS: dict[str, Twins] = {}
+@pytest.fixture(scope="session")
+def compiled() -> dict[str, CompiledStep]:
+    """Steps by their mode, compiled when they are first needed."""
+    return {}
 
 
 @pytest.fixture
-def twins(bounded, mode) -> Twins:
-    if mode not in _TWINS:
-        _TWINS[mode] = compile_twins(bounded(), (1, 2, 4), mode)
-    return _TWINS[mode]
+def step(bounded, mode, on_neuron, compiled) -> CompiledStep:
+    if mode not in compiled:
+        compiled[mode] = CompiledStep.of(compile_decode(bounded(), (1, 2, 4), mode=mode))
+    return compiled[mode]
 
 
 class CorePair:
     """Equal models, one behind a runner on the core and one behind a runner on the host."""
 
-    def __init__(self, twins: Twins, bounded: Callable[[], nn.Module], standin: Standin):
+    def __init__(self, step: CompiledStep, bounded: Callable[[], nn.Module], standin: Standin):
         self.device = NrtDevice(open_runtime(standin.path))
         self.on_core, self.on_host = bounded(), bounded()
-        self.core = twins.runner(self.device, self.on_core, self.on_core)
-        self.host = twins.runner(host_device(), self.on_host, self.on_host)
+        self.core = step.on_core(self.device, self.on_core, self.on_core)
+        self.host = step.on_host(standin, self.on_host, self.on_host)
 
     def assert_step_equal(self, inputs: dict[str, torch.Tensor]) -> None:
         core, host = self.core(**inputs), self.host(**inputs)
@@ -73,8 +76,8 @@ class CorePair:
 
 
 @pytest.fixture
-def pair_on_core(twins, bounded, standin) -> CorePair:
-    return CorePair(twins, bounded, standin)
+def pair_on_core(step, bounded, standin) -> CorePair:
+    return CorePair(step, bounded, standin)
 
 
 def test_every_live_batch_gives_the_bits_of_the_host(pair_on_core, inputs_for):
@@ -102,8 +105,8 @@ def test_weights_and_caches_are_allocated_once_whatever_the_batch_sizes(pair_on_
     assert standin.alive() == after_one
 
 
-def test_a_runner_gives_back_what_it_allocated(twins, bounded, standin, inputs_for):
-    pair = CorePair(twins, bounded, standin)
+def test_a_runner_gives_back_what_it_allocated(step, bounded, standin, inputs_for):
+    pair = CorePair(step, bounded, standin)
     pair.assert_step_equal(inputs_for(2))
     del pair
     gc.collect()
@@ -145,10 +148,10 @@ def test_above_the_maximum_nothing_runs_eager_beside_the_device(pair_on_core, in
     assert pair_on_core.core.statistics.fallbacks == {}
 
 
-def test_without_programs_eager_runs(twins, bounded, standin, inputs_for):
+def test_without_programs_eager_runs(step, bounded, standin, inputs_for):
     model = bounded()
-    nothing = Twins(replace(twins.plan, replays=()), {}, {})
-    runner = nothing.runner(NrtDevice(open_runtime(standin.path)), model, model)
+    nothing = CompiledStep(replace(step.plan, replays=()), {})
+    runner = nothing.on_core(NrtDevice(open_runtime(standin.path)), model, model)
     with pytest.warns(RuntimeWarning, match="nothing is compiled"):
         actual = runner(**inputs_for(2))
     assert torch.equal(actual["logits"], bounded()(**inputs_for(2))["logits"])

@@ -9,9 +9,7 @@ import sys
 import pytest
 from deepinfer_neuron.errors import DeviceError
 from deepinfer_neuron.runtime.devices import choice
-from deepinfer_neuron.runtime.devices.nrt import device as nrt_device
 from deepinfer_neuron.runtime.devices.pjrt import host_device
-from deepinfer_neuron.settings import Settings
 
 ASK = "from deepinfer_neuron.runtime.devices.choice import default_target, device_for; print(default_target())"
 
@@ -27,10 +25,7 @@ def test_programs_run_on_the_host_unless_asked_otherwise():
         choice.device_for("trn2")
 
 
-def test_a_neuron_core_is_taken_when_asked_for(standin, monkeypatch):
-    asked = Settings(device="neuron", neuron_library=standin.path)
-    for module in (choice, nrt_device):
-        monkeypatch.setattr(module, "settings", lambda: asked)
+def test_a_neuron_core_is_taken_when_asked_for(on_neuron):
     assert choice.default_target() == "trn2"
     device = choice.device_for("trn2")
     assert device.has_own_memory
