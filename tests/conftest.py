@@ -58,7 +58,7 @@ def standin(standin_library: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.fixture
 def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
     """The machine with DEEPINFER_NEURON_DEVICE=neuron, and a compiler for it."""
-    from deepinfer_neuron.compiler import pipeline
+    from deepinfer_neuron.compiler.targets import table
     from deepinfer_neuron.runtime.devices import choice
     from deepinfer_neuron.runtime.devices.nrt import device
     from deepinfer_neuron.settings import Settings
@@ -67,5 +67,5 @@ def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
     asked = Settings(device="neuron", neuron_library=standin.path)
     for module in (choice, device):
         monkeypatch.setattr(module, "settings", lambda: asked)
-    monkeypatch.setitem(pipeline.TARGETS, StandinTarget.name, StandinTarget)
+    monkeypatch.setitem(table.TARGETS, StandinTarget.name, StandinTarget)
     return standin

@@ -14,6 +14,7 @@ from ...errors import ArtifactError, CompileCancelledError, CompileError, Config
 from ...runtime.artifacts import Artifact
 from ...runtime.neff.reader import read_neff
 from ...settings import settings
+from ..hlo.convert import aliased_bytecode
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
 from .failure_report import FailedRun, report_failure
@@ -81,7 +82,7 @@ class NeuronTarget:
             for attempt in range(1 + self.retries):
                 directory = parent / str(attempt)
                 directory.mkdir()
-                (directory / _MODULE).write_bytes(module.bytecode)
+                (directory / _MODULE).write_bytes(aliased_bytecode(module))
                 result = self._run(command, directory)
                 log = _read_log(directory, result)
                 damage = self._damage(directory / _NEFF) if result.outcome == "ok" else ""
