@@ -13,17 +13,16 @@ import typer
 
 from .cli_bench import bench
 from .cli_cache import cache
+from .cli_compile import compile_step
 from .cli_options import (
     Dtype,
     EngineMode,
     Fp8Max,
-    GraphMode,
     JsonOption,
     ModeOption,
     NumericsMode,
     Size,
     Switch,
-    TargetOption,
 )
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
@@ -139,79 +138,7 @@ def compare(
         raise typer.Exit(1)
 
 
-@main.command("compile")
-def compile_step(
-    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
-    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
-    mode: ModeOption = None,
-    numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
-        NumericsMode.fast
-    ),
-    context: Annotated[
-        int | None, typer.Option(min=1, help="Tokens that a request can hold; enough for `run` if omitted.")
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print passes, regions and programs, and draw the regions.")
-    ] = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the regions here: .html for every batch size, .svg for the largest. "
-            "With --explain DIRECTORY/regions.html if omitted.",
-        ),
-    ] = None,
-    target: TargetOption = "host",
-    preflight: Annotated[
-        bool,
-        typer.Option(
-            "--preflight",
-            help="Compile nothing: list what the target's compiler would refuse, and exit with 1 if there is any.",
-        ),
-    ] = False,
-    json: JsonOption = None,
-) -> None:
-    """Compile the decode step and say what it is made of."""
-    if preflight:
-        _preflight(directory, batch_sizes, target, mode, context, json)
-        return
-    with clean_errors():
-        from .ahead_of_time import BUILT_IN_TOKENS, run_compile
-        from .explain.page import check_picture_path, write_picture
-        from .explain.tables import step_tables, summary_table
-
-        path = picture or (directory / "regions.html" if explain else None)
-        if path is not None:
-            check_picture_path(path)
-        sizes = parse_sizes(batch_sizes)
-        tokens = context or BUILT_IN_TOKENS
-        result = run_compile(directory, sizes, mode and mode.value, numerics.value, tokens, print_now, target)
-        for table in [table for step in result.steps if explain for table in step_tables(step)]:
-            print_table(*table)
-        print_table(*summary_table(result.steps))
-        if path is not None:
-            write_picture(path, result.steps)
-            print(f"{path}: the regions as a picture")
-        write_report(json, result)
-
-
-def _preflight(
-    directory: Path, batch_sizes: str, target: str, mode: GraphMode | None, context: int | None, json: Path | None
-) -> None:
-    with clean_errors():
-        from .ahead_of_time import BUILT_IN_TOKENS
-        from .preflight import findings_table, run_preflight
-
-        tokens = context or BUILT_IN_TOKENS
-        report = run_preflight(directory, parse_sizes(batch_sizes), target, mode and mode.value, tokens, print_now)
-        title, columns, rows = findings_table(report)
-        if rows:
-            print_table(title, columns, rows)
-        else:
-            print(title)
-        write_report(json, report)
-    if not report.passed:
-        raise typer.Exit(1)
+main.command("compile")(compile_step)
 
 
 @main.command("run")

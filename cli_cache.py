@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_options import JsonOption
+from .cli_options import JsonOption, StoreOption
 from .cli_vendor import vendor
 from .console import clean_errors, print_table, write_report
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 cache = typer.Typer(no_args_is_help=True, help="What was compiled before.")
 cache.add_typer(vendor, name="vendor")
 
-StoreOption = Annotated[
-    Path | None, typer.Option(metavar="DIRECTORY", help="The store; that of DEEPINFER_NEURON_CACHE if omitted.")
-]
 KindOption = Annotated[str | None, typer.Option(help="Only entries of this kind, such as program.")]
 DAY_S = 24 * 3600.0
 

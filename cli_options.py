@@ -12,6 +12,11 @@ JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help=
 
 TargetOption = Annotated[str, typer.Option(help="Whose compiler is used.")]
 
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIRECTORY", help="The store; that of DEEPINFER_NEURON_CACHE if omitted."),
+]
+
 
 class Size(StrEnum):
     """Sizes of a made-up checkpoint."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .ahead_of_time import BUILT_IN_TOKENS
 from .compiler.pipeline import check_graph_mode
 from .compiler.preflight.rule import TRAINIUM, Finding
 from .compiler.preflight.step import StepCheck, check_step
+from .decode_source import DecodeOptions, DecodeSource
 from .errors import ConfigError
 from .model.checkpoint.loader import open_checkpoint
 from .settings import settings
-from .workbench import Say, make_model
+from .workbench import Say
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def run_preflight(
     batch_sizes: Sequence[int],
     target: str,
     mode: str | None = None,
-    tokens: int = BUILT_IN_TOKENS,
+    tokens: int = DecodeOptions.tokens,
     say: Say = lambda line: None,
 ) -> PreflightReport:
     """Check the step of a checkpoint, with the caches that ``run_compile`` would give it, for every batch size.
@@ -44,7 +44,7 @@ def run_preflight(
     graph_mode = check_graph_mode(mode or settings().graph_mode)
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
-    model = make_model(checkpoint, tokens, max(batch_sizes))
+    model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, tokens, target=target)).model
     steps = []
     for size in sorted(batch_sizes):
         steps.append(check_step(model, size, target, graph_mode))

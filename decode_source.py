@@ -1,0 +1,112 @@
+"""A checkpoint's decode step: what decides its programs, its plan and the form of its weights.
+
+Whoever compiles a step and whoever loads it ask here, so that they mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .model.checkpoint.loader import Checkpoint
+from .model.identity import model_identity, weights_identity
+from .model.kv_cache import CacheGeometry
+from .model.numerics import Numerics, engine_numerics
+from .runtime.devices.choice import default_target
+from .runtime.devices.pjrt import PjrtDevice, machine_fingerprint
+from .runtime.ladder import size_ladder
+from .runtime.loader import DecodeVariant, store_weights
+from .runtime.plan import DecodePlan
+from .runtime.store.store import ArtifactStore
+from .runtime.tensor_source import TensorSource
+from .settings import settings
+
+if TYPE_CHECKING:
+    from .model.decode import DecodeModel
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """Which step of a checkpoint is meant.
+
+    Attributes:
+        batch_sizes: as in ``compile_decode``.
+        tokens: that one request may reach.
+        requests: that are served at once; as many as the largest batch if left out.
+        numerics, mode, target: as in ``compile_decode``.
+    """
+
+    batch_sizes: int | Sequence[int] = (1, 2, 4, 8)
+    tokens: int = 1024
+    requests: int | None = None
+    numerics: str = "fast"
+    mode: str | None = None
+    target: str | None = None
+
+
+class DecodeSource:
+    """A checkpoint, and the step that is wanted of it.
+
+    The model and the compiler are imported when they are needed: a start from a full store does without them.
+
+    Raises:
+        ConfigError: an unknown target.
+        DeviceError: no target was named, and the device that the environment asks for is not there.
+        InputError: no batch size, or one below 1.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, options: DecodeOptions):
+        self.checkpoint = checkpoint
+        self.options = options
+        self.sizes = size_ladder(options.batch_sizes)
+        self.target = options.target or default_target()
+        self.numerics = _numerics(self.target)
+        self.geometry = CacheGeometry.for_requests(options.tokens, options.requests or self.sizes[-1])
+
+    @cached_property
+    def variant(self) -> DecodeVariant:
+        """What the plan is stored under; raises ConfigError if the target has no compiler here."""
+        options = self.options
+        return DecodeVariant(
+            identity=model_identity(self.checkpoint.config, self.geometry, self.numerics),
+            batch_sizes=self.sizes,
+            target=self.target,
+            fingerprint=_fingerprint(self.target),
+            numerics=options.numerics,
+            mode=options.mode or settings().graph_mode,
+        )
+
+    @cached_property
+    def model(self) -> DecodeModel:
+        """The eager model."""
+        weights = import_module(".model.weights", __package__)
+        return weights.load_model(self.checkpoint, self.geometry, self.numerics)
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        """What tells the checkpoint's weights from any others."""
+        return weights_identity(self.checkpoint)
+
+    def tensors(self, plan: DecodePlan) -> TensorSource:
+        """The weights from the checkpoint, brought into the form that the programs of ``plan`` take."""
+        weights = import_module(".runtime.weights", __package__)
+        return weights.BoundTensors(self.model, plan.tensor_names)
+
+    def store_weights(self, store: ArtifactStore, plan: DecodePlan) -> None:
+        """Store the weights in that form, unless they are."""
+        store_weights(store, self.variant.weights_key(self.weights, plan), plan, self.tensors)
+
+
+def _numerics(target: str) -> Numerics:
+    if target == PjrtDevice.name:
+        return engine_numerics()
+    return import_module(".target_numerics", __package__).target_numerics(target)
+
+
+def _fingerprint(target: str) -> str:
+    if target == PjrtDevice.name:
+        return machine_fingerprint()
+    return import_module(".compiler.targets.table", __package__).find_target(target).fingerprint()
