@@ -14,6 +14,7 @@ import typer
 from .cli_bench import bench
 from .cli_cache import cache
 from .cli_compile import compile_step
+from .cli_doctor import doctor
 from .cli_options import (
     Dtype,
     EngineMode,
@@ -31,6 +32,7 @@ tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random wei
 main.add_typer(tiny, name="tiny")
 main.add_typer(cache, name="cache")
 main.add_typer(bench, name="bench")
+main.command("doctor")(doctor)
 
 
 @main.callback(help="Compile and replay the decode step of a language model for AWS Trainium.")
@@ -199,19 +201,6 @@ def demo(
         for table in demo_tables(report):
             print_table(*table)
         write_report(json, report)
-
-
-@main.command("doctor")
-def doctor(json: JsonOption = None) -> None:
-    """What this machine has, and the next step for what it lacks; exits with 1 if the host cannot work."""
-    with clean_errors():
-        from .doctor.report import doctor_table, run_doctor
-
-        report = run_doctor()
-        print_table(*doctor_table(report))
-        write_report(json, report.to_json())
-    if not report.host_works:
-        raise typer.Exit(1)
 
 
 @main.command("verify")
