@@ -8,10 +8,8 @@ from pathlib import Path
 from .model.accuracy.golden import Golden, load_golden, write_golden
 from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.checkpoint.tiny import make_checkpoint
-from .model.decode import DecodeModel
 from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
-from .model.numerics import Numerics, engine_numerics
 from .model.requests import RequestPool
 from .model.weights import load_model
 from .target_numerics import target_numerics
@@ -48,18 +46,10 @@ def golden_path(checkpoint: Checkpoint) -> Path:
 def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int, target: str = "host") -> RequestPool:
     """An eager model with caches for ``requests`` of the longest golden sequence, and one more.
 
-    It computes in the fp8 range of ``target``, or in the one that the environment asks for.
+    It computes in the fp8 range of ``target``, or in the one that the environment asks for. Raises ConfigError for
+    an unknown target, and for a range that the target does not have.
     """
     longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
-    numerics = target_numerics(target)
-    return RequestPool(make_model(checkpoint, longest, requests, numerics), EngramLookup(checkpoint, numerics))
-
-
-def make_model(checkpoint: Checkpoint, tokens: int, requests: int, numerics: Numerics | None = None) -> DecodeModel:
-    """An eager model with caches for ``requests`` of at least ``tokens`` tokens each, and one more.
-
-    ``numerics``: those of the host if left out.
-    """
-    context = -(-tokens // _CONTEXT_STEP) * _CONTEXT_STEP
-    geometry = CacheGeometry.for_requests(context, requests + 1)
-    return load_model(checkpoint, geometry, numerics or engine_numerics())
+    context = -(-longest // _CONTEXT_STEP) * _CONTEXT_STEP
+    model = load_model(checkpoint, CacheGeometry.for_requests(context, requests + 1), target_numerics(target))
+    return RequestPool(model, EngramLookup(checkpoint, model.numerics))
