@@ -18,10 +18,10 @@ from deepinfer_neuron.model.accuracy.golden import write_golden
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
-from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.store.store import ArtifactStore
+from deepinfer_neuron.target_numerics import target_numerics
 from neuron_compilers import install_compiler
 from nrt_standin import CompiledStep, Standin
 
@@ -36,8 +36,8 @@ def decode(loaded: LoadedDecode) -> torch.Tensor:
 
 
 def pool_of(directory: Path, geometry: CacheGeometry) -> RequestPool:
-    checkpoint = open_checkpoint(directory)
-    return RequestPool(load_model(checkpoint, geometry), EngramLookup(checkpoint, Numerics()))
+    checkpoint, numerics = open_checkpoint(directory), target_numerics("trn2")
+    return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
 
 
 def test_a_step_is_loaded_from_a_store_and_equals_the_host(nano_a: Path, tmp_path: Path, on_neuron: Standin):
