@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..errors import DeviceError
+
 ALIGNMENT = 64
 """Bytes: XLA copies a buffer that is less aligned, and an update in place would land in the copy."""
 
@@ -23,6 +25,16 @@ def is_shareable(tensor: Tensor) -> bool:
     """Whether a device can use the tensor's own memory: on the CPU, contiguous, aligned and not lazily negated."""
     plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_neg()
     return plain and tensor.data_ptr() % ALIGNMENT == 0
+
+
+def check_shareable(tensor: Tensor) -> None:
+    """Raise DeviceError for a tensor whose own memory a device cannot use."""
+    if not is_shareable(tensor):
+        raise DeviceError(
+            f"a tensor of shape {list(tensor.shape)}, strides {list(tensor.stride())}, on {tensor.device}, "
+            f"{tensor.data_ptr() % ALIGNMENT} bytes off a {ALIGNMENT}-byte boundary cannot be a host buffer: "
+            "it must be contiguous, on the CPU and aligned; copy it into aligned_empty(shape, dtype)"
+        )
 
 
 def shareable_copy(tensor: Tensor) -> Tensor:

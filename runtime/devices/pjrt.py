@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jaxlib.version
@@ -17,7 +15,8 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 from ...errors import DeviceError
 from ...settings import settings
 from ..artifacts import Artifact
-from ..memory import ALIGNMENT, aligned_empty, is_shareable
+from ..memory import aligned_empty, check_shareable
+from ..processor import processor_digest
 from .jax_stand_in import call_without_jax
 
 STRICT_FLAGS: tuple[tuple[str, bool | str], ...] = (
@@ -57,11 +56,8 @@ def device_list() -> Any:
 @cache
 def machine_fingerprint() -> str:
     """What a payload depends on: jaxlib, the flags above and the environment's, and the processor's features."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    digest = hashlib.sha256(" ".join(sorted(features.split())).encode()).hexdigest()[:16]
     flags = ",".join([*(f"{name}={value}" for name, value in STRICT_FLAGS), *settings().xla_flags])
-    return f"jaxlib {jaxlib.version.__version__}; {flags}; cpu {digest}"
+    return f"jaxlib {jaxlib.version.__version__}; {flags}; cpu {processor_digest()}"
 
 
 class PjrtExecutable:
@@ -137,8 +133,7 @@ class PjrtDevice:
 
     def buffer(self, tensor: torch.Tensor, donatable: bool = False) -> Any:
         """A buffer on the tensor's memory; see ``Device.buffer``."""
-        if not is_shareable(tensor):
-            raise DeviceError(_unusable(tensor))
+        check_shareable(tensor)
         # Despite its name, copy=True makes jaxlib take the memory as it is and allow donation; None forbids donation.
         copy = True if donatable else None
         capsule = to_dlpack(tensor.detach())
@@ -172,14 +167,6 @@ def host_device() -> PjrtDevice:
     if not hasattr(_OF_THREAD, "device"):
         _OF_THREAD.device = PjrtDevice()
     return _OF_THREAD.device
-
-
-def _unusable(tensor: torch.Tensor) -> str:
-    return (
-        f"a tensor of shape {list(tensor.shape)}, strides {list(tensor.stride())}, on {tensor.device}, "
-        f"{tensor.data_ptr() % ALIGNMENT} bytes off a {ALIGNMENT}-byte boundary cannot be a host buffer: "
-        "it must be contiguous, on the CPU and aligned; copy it into aligned_empty(shape, dtype)"
-    )
 
 
 _DONATING_PROGRAM = """

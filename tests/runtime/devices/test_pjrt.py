@@ -11,7 +11,7 @@ import pytest
 import torch
 from deepinfer_neuron.errors import DeviceError
 from deepinfer_neuron.runtime.artifacts import Artifact
-from deepinfer_neuron.runtime.devices.pjrt import ALIGNMENT, aligned_empty
+from deepinfer_neuron.runtime.memory import ALIGNMENT, aligned_empty
 from host_programs import Host, aligned, trace
 
 
