@@ -104,6 +104,8 @@ class Emitter:
         if dtype in SATURATING:
             x = self.clamp(x, -SATURATING[dtype], SATURATING[dtype])
         narrow = x if x.dtype is torch.bfloat16 and dtype is torch.float32 else None
+        if self.options.pin_bfloat16 and x.dtype is torch.float32 and dtype is torch.bfloat16:
+            x = Tensor(stablehlo.reduce_precision(x.value, 8, 7), x.dtype, x.shape)
         return Tensor(stablehlo.convert(self.type(dtype, x.shape), x.value), dtype, x.shape, narrow=narrow)
 
     def bitcast(self, x: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:

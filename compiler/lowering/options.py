@@ -24,6 +24,7 @@ class LoweringOptions:
     ``e4m3_max``: where codes of float8_e4m3fn saturate.
     ``int64``: compute on int64; without it, decompositions are narrowed and graphs must have been.
     ``sort``: emit sorts; without it, orders are made by counting, with the same results.
+    ``pin_bfloat16``: round to bfloat16 by reduce_precision (IREE 3.13 drops conversions there and back).
     """
 
     numerics: Numerics = "fast"
@@ -33,6 +34,7 @@ class LoweringOptions:
     e4m3_max: float = E4M3_MAX
     int64: bool = True
     sort: bool = True
+    pin_bfloat16: bool = False
 
     @property
     def exact(self) -> bool:
