@@ -38,8 +38,8 @@ class Settings:
         num_kv_blocks: ``DEEPINFER_NEURON_NUM_KV_BLOCKS``; blocks of the KV pools instead of as
             many as all requests could fill.
         compiler: ``DEEPINFER_NEURON_CC``; path of neuronx-cc instead of the one on the search path.
-        compiler_timeout_s: ``DEEPINFER_NEURON_CC_TIMEOUT``; seconds for one run of neuronx-cc.
-        compiler_memory_gb: ``DEEPINFER_NEURON_CC_MEMORY_GB``; GiB for one run of neuronx-cc.
+        compiler_timeout_s: ``DEEPINFER_NEURON_CC_TIMEOUT``; seconds for one run of a compiler process.
+        compiler_memory_gb: ``DEEPINFER_NEURON_CC_MEMORY_GB``; GiB for one run of a compiler process.
         compiler_retries: ``DEEPINFER_NEURON_CC_RETRIES``; how often a run that failed without a refusal is repeated.
         logical_core_size: ``NEURON_LOGICAL_NC_CONFIG``; physical cores of a logical core, as the Neuron runtime has it.
         fp8_max: ``DEEPINFER_NEURON_FP8_MAX``; the largest fp8 value of activations and caches instead of the target's.

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import CompileError
 from ..passes.carrier import carry
 from ..runtime.artifacts import Artifact
-from ..runtime.devices.pjrt import host_device
+from ..runtime.devices.choice import device_for
 from ..runtime.memory import is_shareable, shareable_copy
 
 
@@ -63,7 +63,7 @@ class CompiledFunction:
 
     def _load(self) -> Any:
         if not hasattr(self._loaded, "program"):
-            device = host_device()
+            device = device_for(self._artifact.target)
             self._loaded.program = device, device.load(self._artifact).execute
         return self._loaded.program
 

@@ -17,7 +17,8 @@ class TargetFacts:
             earlier one read wrong rows for int64 positions (aws-neuron-sdk#937).
         bitcasts_inputs: a program may see its input as another dtype of the same width.
         has_sort: programs may sort. neuronx-cc refuses sorts for trn2 (its error NCC_EVRF029); which other devices it
-            takes them for is not documented.
+            takes them for is not documented. IREE 3.13 lets two sorts permute one buffer of positions, swaps equal keys
+            and refuses some sorts of slices.
         e4m3_max: the largest number of its format of float8_e4m3fn's shape.
         fp8_max: the largest fp8 value that activations and caches are quantised to. Where the format ends at 240 it
             is half of 448: with scales that are powers of two, every code but the deepest keeps its mantissa.
@@ -36,6 +37,7 @@ class TargetFacts:
 
 TARGET_FACTS = {
     "host": TargetFacts(has_int64=True, bitcasts_inputs=True, has_sort=True),
+    "iree": TargetFacts(has_int64=True, bitcasts_inputs=True),
     "trn1": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2, memory_bytes=16 << 30),
     "trn2": TargetFacts(e4m3_max=240.0, fp8_max=E4M3_MAX / 2, memory_bytes=24 << 30),
     "trn3": TargetFacts(memory_bytes=36 << 30),

@@ -9,10 +9,12 @@ from ...errors import ConfigError
 from .base import Target
 from .flags import LOGICAL_CORE_SIZES
 from .host import HostTarget
+from .iree import iree_target
 from .neuronx import neuron_target
 
 TARGETS: Mapping[str, Callable[[], Target]] = {
     "host": HostTarget,
+    "iree": iree_target,
     **{name: partial(neuron_target, name) for name in LOGICAL_CORE_SIZES},
 }
 

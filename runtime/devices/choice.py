@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from ...errors import DeviceError
 from ...settings import settings
 from .base import Device
@@ -23,9 +25,13 @@ def device_for(target: str) -> Device:
 
     Raises:
         DeviceError: the environment does not ask for Neuron cores, or there are none.
+        ConfigError: the programs are for IREE, which is not installed.
     """
     if target == PjrtDevice.name:
         return host_device()
+    if target == "iree":
+        # Imported here because it is an optional dependency.
+        return import_module(".iree", __package__).iree_device()
     if settings().device != "neuron":
         raise DeviceError(
             f"programs for {target} run on Neuron cores: set DEEPINFER_NEURON_DEVICE=neuron on a machine that has them"
