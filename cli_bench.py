@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_options import GraphMode, JsonOption, Size
+from .cli_options import GraphMode, JsonOption, Size, TargetOption
 from .console import clean_errors, parse_sizes, print_now, print_table, write_report
 
 bench = typer.Typer(no_args_is_help=True, help=__doc__)
@@ -30,6 +30,7 @@ def bench_steps(
     batch_sizes: SizesOption = "1,2,4,8",
     rounds: RoundsOption = 15,
     inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
+    target: TargetOption = "host",
     json: JsonOption = None,
 ) -> None:
     """Latency, error against eager and cold compile of one step: eager, Inductor and ours."""
@@ -37,7 +38,7 @@ def bench_steps(
         from .benchmarks.decode_step import time_decode_steps
         from .benchmarks.tables import step_table
 
-        results = time_decode_steps(directory, parse_sizes(batch_sizes), rounds, inductor, print_now)
+        results = time_decode_steps(directory, parse_sizes(batch_sizes), rounds, inductor, print_now, target)
         print_table(*step_table(results))
         _write(json, "steps", results)
 

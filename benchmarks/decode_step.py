@@ -41,9 +41,12 @@ class StepTimes:
 
 
 def time_decode_steps(
-    directory: Path, batch_sizes: Sequence[int], rounds: int, with_inductor: bool, say: Say
+    directory: Path, batch_sizes: Sequence[int], rounds: int, with_inductor: bool, say: Say, target: str = "host"
 ) -> list[StepTimes]:
-    """Time every batch size on the golden prompts' next step; the checkpoint and golden file are made if absent."""
+    """Time every batch size on the golden prompts' next step; the checkpoint and golden file are made if absent.
+
+    "Ours" is what ``compile_decode`` makes for ``target``.
+    """
     checkpoint, golden = load_golden_prompts(directory, "tiny", say)
     count = max(batch_sizes)
     pool = make_pool(checkpoint, golden, count)
@@ -56,19 +59,25 @@ def time_decode_steps(
         inputs = pool.step_inputs(
             [entry.request for entry in batch], [entry.golden.tokens[entry.golden.length] for entry in batch]
         )
-        results.append(_time_one(pool.model, inputs, batch_size, rounds, with_inductor, say))
+        results.append(_time_one(pool.model, inputs, batch_size, rounds, with_inductor, target, say))
     return results
 
 
 def _time_one(
-    model: DecodeModel, inputs: dict[str, Tensor], batch_size: int, rounds: int, with_inductor: bool, say: Say
+    model: DecodeModel,
+    inputs: dict[str, Tensor],
+    batch_size: int,
+    rounds: int,
+    with_inductor: bool,
+    target: str,
+    say: Say,
 ) -> StepTimes:
     caches = model.cache.snapshot()
     steps: dict[str, Callable[..., Tensor]] = {"eager": model}
     cold: dict[str, float] = {}
     say(f"batch {batch_size}: compiling ours")
     start = time.perf_counter()
-    steps["ours"] = compile_decode(model, [batch_size])
+    steps["ours"] = compile_decode(model, [batch_size], target)
     steps["ours"](**inputs)
     cold["ours"] = time.perf_counter() - start
     if with_inductor:

@@ -99,6 +99,18 @@ def test_orders_share_nothing_and_equal_keys_stay_in_order() -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
+def test_a_compiled_function_updates_its_arguments() -> None:
+    def step(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.add_(y)
+        return torch.softmax(x, -1) @ y.t(), x.argmax(-1)
+
+    compiled = torch.compile(step, backend="deepinfer_neuron", options={"target": "iree"})
+    arguments, expected_arguments = ([numbers(4, 8), numbers(4, 8).flip(0)] for _ in range(2))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*arguments), step(*expected_arguments))
+        torch.testing.assert_close(arguments, expected_arguments)
+
+
 def test_a_refusal_names_the_line_of_the_model_and_keeps_the_log() -> None:
     broken = LoweredModule(SORT_OF_A_SLICE.encode(), (), (), {}, False, {})
     with pytest.raises(CompileError, match=r"^iree: model/moe.py:51: 'linalg.generic' op .*") as caught:
