@@ -142,9 +142,9 @@ def bench_start(
     with clean_errors():
         from .benchmarks.loading import time_start
         from .benchmarks.tables import start_table
-        from .workbench import load_golden_prompts
+        from .workbench import ensure_checkpoint
 
-        load_golden_prompts(directory, "tiny", print_now)
+        ensure_checkpoint(directory, Size.tiny, print_now)
         results = [time_start(directory, parse_sizes(batch_sizes), mode.value, rounds, print_now)]
         print_table(*start_table(results))
         _write(json, "start", results)
@@ -153,7 +153,7 @@ def bench_start(
 @bench.command("loading")
 def bench_loading(
     layers: LayersOption = "10,40",
-    size: SizeOption = Size.nano,
+    size: SizeOption = Size.tiny,
     mode: CompiledModeOption = GraphMode.regions,
     rounds: RoundsOption = 3,
     json: JsonOption = None,

@@ -22,11 +22,16 @@ _CONTEXT_STEP = 256
 
 def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoint, Golden]:
     """The checkpoint of ``directory`` and its golden values, each made first if it is not there."""
+    ensure_checkpoint(directory, size, say)
+    checkpoint = open_checkpoint(directory)
+    return checkpoint, golden_of(checkpoint, say)
+
+
+def ensure_checkpoint(directory: Path, size: str, say: Say) -> None:
+    """Make a checkpoint in ``directory`` unless one is there."""
     if not (directory / "config.json").exists():
         say(f"making a {size} checkpoint in {directory}")
         make_checkpoint(directory, size)
-    checkpoint = open_checkpoint(directory)
-    return checkpoint, golden_of(checkpoint, say)
 
 
 def golden_of(checkpoint: Checkpoint, say: Say) -> Golden:

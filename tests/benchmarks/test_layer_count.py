@@ -53,7 +53,7 @@ def test_the_command_reports_each_count_against_the_first(tmp_path, monkeypatch)
 
     monkeypatch.setattr(layer_count, "compile_decode", compile_quickly)
     out = tmp_path / "layers.json"
-    result = CliRunner().invoke(main, ["bench", "--layers", "8,16", "--size", "nano", "--json", str(out)])
+    result = CliRunner().invoke(main, ["bench", "layers", "--layers", "8,16", "--size", "nano", "--json", str(out)])
     assert result.exit_code == 0, result.output
     assert "more layers of the same kinds, mode regions" in result.output
     short, long = json.loads(out.read_text())["layers"]
@@ -65,6 +65,6 @@ def test_the_command_reports_each_count_against_the_first(tmp_path, monkeypatch)
 
 
 def test_a_layer_count_that_cannot_be_made_is_an_error():
-    result = CliRunner().invoke(main, ["bench", "--layers", "8,12", "--size", "nano"])
+    result = CliRunner().invoke(main, ["bench", "layers", "--layers", "8,12", "--size", "nano"])
     assert result.exit_code == 1
     assert "multiple of the 8 layers" in result.stderr

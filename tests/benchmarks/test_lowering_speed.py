@@ -30,10 +30,10 @@ def test_the_command_lowers_and_compiles_nothing(tmp_path, monkeypatch, mode):
 
     monkeypatch.setattr("deepinfer_neuron.compiler.targets.host.HostTarget.compile", compiles)
     out = tmp_path / "lowering.json"
-    arguments = ["bench", "--layers", "8", "--no-compile", "--size", "nano", "--mode", mode, "--rounds", "2"]
+    arguments = ["bench", "lowering", "--layers", "8", "--size", "nano", "--mode", mode, "--rounds", "2"]
     result = CliRunner().invoke(main, [*arguments, "--json", str(out)])
     assert result.exit_code == 0, result.output
-    (row,) = json.loads(out.read_text())["layers"]
+    (row,) = json.loads(out.read_text())["lowering"]
     assert row["layers"] == 8
     assert row["step"]["nodes"] > 500
     assert row["step"]["passes_ms"] > 0
