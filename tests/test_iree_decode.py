@@ -20,7 +20,7 @@ STEPS = 6
     ("mode", "batch"),
     [
         ("regions", 1),
-        ("whole", 2),
+        pytest.param("whole", 2, marks=pytest.mark.slow),
         pytest.param("whole", 1, marks=pytest.mark.slow),
         pytest.param("regions", 2, marks=pytest.mark.slow),
     ],

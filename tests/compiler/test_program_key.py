@@ -200,9 +200,11 @@ def start_process(path: Path, hash_seed: str) -> subprocess.Popen[str]:
 
 
 def test_processes_with_other_hash_seeds_and_checkouts_agree(tmp_path: Path) -> None:
-    here = Path(program_key_module.__file__).parents[2]
-    (tmp_path / "elsewhere").symlink_to(here)
-    processes = [start_process(here, "1"), start_process(tmp_path / "elsewhere", "2")]
+    places = [tmp_path / "here", tmp_path / "elsewhere"]
+    for place in places:
+        place.mkdir()
+        (place / "deepinfer_neuron").symlink_to(Path(program_key_module.__file__).parents[1])
+    processes = [start_process(place, seed) for place, seed in zip(places, "12", strict=True)]
     one, other = [process.communicate()[0] for process in processes]
     assert len(one) == 65
     assert one == other

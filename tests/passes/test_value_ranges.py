@@ -76,7 +76,7 @@ EXPRESSIONS = [
     lambda x, y: torch.stack((x[:2], y[2:])).view(4),
     lambda x, y: x.sort().values - x.argsort(),
     lambda x, y: x.topk(4).indices + y.argmax(),
-    lambda x, y: x.max(0).indices + x.amin(),
+    lambda x, y: x.max(0).indices + x.amin() + torch.zeros_like(x),
     lambda x, y: x * torch.arange(-3, 5, 2) + torch.ones_like(y) - torch.full((4,), 6),
     lambda x, y: torch.constant_pad_nd(x[1:3], (1, 1), 9),
     lambda x, y: (x > y).long() + (x > y).sum(),

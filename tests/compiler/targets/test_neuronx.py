@@ -255,6 +255,6 @@ def test_every_region_of_a_decode_step_is_compiled_for_trn1(nano_a, tmp_path, mo
 
 def test_a_target_needs_no_compiler_until_it_compiles(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert [find_target(name).name for name in TARGETS] == ["host", "trn1", "trn2", "trn3"]
+    assert [find_target(name).name for name in TARGETS] == ["host", "iree", "trn1", "trn2", "trn3"]
     with pytest.raises(ConfigError, match="neuronx-cc: no such compiler"):
         find_target("trn2").fingerprint()
