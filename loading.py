@@ -14,6 +14,7 @@ from .errors import StoreMissError
 from .model.checkpoint.loader import open_checkpoint
 from .model.engram_lookup import EngramLookup
 from .model.request_table import RequestTable
+from .model.stored_tables import stored_engram_tables
 from .runtime.devices.choice import device_for
 from .runtime.loader import LoadedRunner, LoadReport, load_runner
 from .runtime.runner import DecodeRunner
@@ -74,7 +75,8 @@ def load_decode(
             say(f"compiling: {miss}")
             _compile(source, store, say)
             loaded, compiled = _load(source, store), True
-        table = RequestTable(checkpoint.config, source.geometry, EngramLookup(checkpoint, source.numerics))
+        lookup = EngramLookup(checkpoint, source.numerics, stored_engram_tables(checkpoint, store))
+        table = RequestTable(checkpoint.config, source.geometry, lookup)
     return LoadedDecode(loaded.runner, table, loaded.report, time.perf_counter() - start, compiled)
 
 

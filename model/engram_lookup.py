@@ -14,8 +14,9 @@ from .numerics import Numerics
 class EngramLookup:
     """The rows of each engram layer for the last tokens of a sequence."""
 
-    def __init__(self, checkpoint: Checkpoint, numerics: Numerics) -> None:
-        self.tables: EngramTables = checkpoint.engram_tables()
+    def __init__(self, checkpoint: Checkpoint, numerics: Numerics, tables: EngramTables | None = None) -> None:
+        """``tables`` are those of the checkpoint, if they are known already."""
+        self.tables = tables or checkpoint.engram_tables()
         self.dtype = numerics.dtype
         self.embeddings = [
             (

@@ -174,9 +174,12 @@ def _timed_image(
 def _load_programs(
     store: ArtifactStore, plan: DecodePlan, device: Device, pool: ThreadPoolExecutor
 ) -> dict[str, Executable]:
-    """Read and verify in the pool, load in the device's own thread."""
-    found = pool.map(partial(find_program, store), plan.programs)
-    return {digest: device.load(artifact) for digest, artifact in zip(plan.programs, found, strict=True)}
+    """Read, verify and, where the device allows it, load in the pool."""
+    if device.loads_in_any_thread:
+        loaded = pool.map(lambda digest: device.load(find_program(store, digest)), plan.programs)
+    else:
+        loaded = map(device.load, pool.map(partial(find_program, store), plan.programs))
+    return dict(zip(plan.programs, loaded, strict=True))
 
 
 def _map_entry(entry: Entry) -> dict[str, Tensor]:

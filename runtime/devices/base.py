@@ -49,6 +49,11 @@ class Device(Protocol):
         ...
 
     @property
+    def loads_in_any_thread(self) -> bool:
+        """Whether ``load`` may be called from several threads, which then hand the executables to the owner."""
+        ...
+
+    @property
     def has_own_memory(self) -> bool:
         """Whether buffers are memory of the device. If not, they are the memory of the tensors they are made of."""
         ...

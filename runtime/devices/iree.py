@@ -94,6 +94,7 @@ class IreeDevice:
 
     name = "iree"
     has_own_memory = False
+    loads_in_any_thread = False
 
     def __init__(self) -> None:
         self._owner = threading.get_ident()

@@ -108,6 +108,7 @@ class PjrtDevice:
 
     name = "host"
     has_own_memory = False
+    loads_in_any_thread = True
 
     def __init__(self) -> None:
         self._owner = threading.get_ident()

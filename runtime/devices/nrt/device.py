@@ -23,6 +23,7 @@ class NrtDevice:
     """One logical core. Buffers are memory of the device, copies of the tensors they are made of."""
 
     has_own_memory = True
+    loads_in_any_thread = False
 
     def __init__(self, runtime: NrtRuntime, core: int = 0):
         """``core`` counts the cores that this process sees; raises DeviceError if there are fewer."""
