@@ -32,7 +32,7 @@ def mounts(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/home/me", "ext4"),
+        ("/var/data", "ext4"),
         ("/shared", "nfs4"),
         ("/shared/me", "nfs4"),
         ("/sharedmore", "ext4"),
