@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .compiler.api import compile_decode
 from .compiler.workers.compile import compile_into_store
 from .compiler.workers.programs import StoredProgram, Watch
 from .decode_source import DecodeOptions, DecodeSource
@@ -73,7 +72,7 @@ def run_compile(
         source = DecodeSource(checkpoint, options)
         say("loading the decode model")
         if store is None:
-            return _compile_here(source, say)
+            return CompileResult(None, None, (), explain_runner(source.compile(False, say)))
         stored = compile_into_store(source.model, source.variant, store, jobs or _processors(), assert_hit, watch, say)
         if stored.plan is None:
             return CompileResult(str(store.local.root), None, stored.programs, [])
@@ -81,20 +80,6 @@ def run_compile(
         source.store_weights(store, stored.plan)
         steps = _explain(stored.plan, stored.reports, store)
         return CompileResult(str(store.local.root), source.variant.plan_key.digest, stored.programs, steps)
-
-
-def _compile_here(source: DecodeSource, say: Say) -> CompileResult:
-    variant = source.variant
-    runner = compile_decode(
-        source.model,
-        variant.batch_sizes,
-        target=variant.target,
-        numerics=variant.numerics,
-        mode=variant.mode,
-        progress=say,
-        store=False,
-    )
-    return CompileResult(None, None, (), explain_runner(runner))
 
 
 def _explain(plan: DecodePlan, reports: tuple[CompileReport, ...], store: ArtifactStore) -> list[ExplainedStep]:

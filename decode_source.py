@@ -5,11 +5,11 @@ Whoever compiles a step and whoever loads it ask here, so that they mean the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .model.checkpoint.loader import Checkpoint
 from .model.identity import model_identity, weights_identity
@@ -20,6 +20,7 @@ from .runtime.devices.pjrt import PjrtDevice, machine_fingerprint
 from .runtime.ladder import size_ladder
 from .runtime.loader import DecodeVariant, store_weights
 from .runtime.plan import DecodePlan
+from .runtime.runner import DecodeRunner
 from .runtime.store.store import ArtifactStore
 from .runtime.tensor_source import TensorSource
 from .settings import settings
@@ -89,6 +90,20 @@ class DecodeSource:
     def weights(self) -> dict[str, Any]:
         """What tells the checkpoint's weights from any others."""
         return weights_identity(self.checkpoint)
+
+    def compile(self, store: ArtifactStore | Literal[False], say: Callable[[str], None]) -> DecodeRunner:
+        """A runner that is compiled in this process; with a store, programs and plan are kept."""
+        variant = self.variant
+        return import_module(".compiler.api", __package__).compile_decode(
+            self.model,
+            variant.batch_sizes,
+            target=variant.target,
+            numerics=variant.numerics,
+            mode=variant.mode,
+            progress=say,
+            store=store,
+            identity=variant.identity,
+        )
 
     def tensors(self, plan: DecodePlan) -> TensorSource:
         """The weights from the checkpoint, brought into the form that the programs of ``plan`` take."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +36,7 @@ class LoadOptions(DecodeOptions):
 class LoadedDecode:
     """A decode step that is ready, the table that hands out its caches, and how long the parts took.
 
-    ``report`` is None if the step was compiled in this process, which took ``seconds`` with everything else.
+    ``seconds`` is the whole start, with the compilation if the step was ``compiled`` in it; ``report`` is the load.
     """
 
     runner: DecodeRunner
@@ -73,7 +72,7 @@ def load_decode(
             if options.on_miss == "error":
                 raise
             say(f"compiling: {miss}")
-            _compile(source, store, say)
+            source.compile(store, say)
             loaded, compiled = _load(source, store), True
         lookup = EngramLookup(checkpoint, source.numerics, stored_engram_tables(checkpoint, store))
         table = RequestTable(checkpoint.config, source.geometry, lookup)
@@ -82,19 +81,3 @@ def load_decode(
 
 def _load(source: DecodeSource, store: ArtifactStore) -> LoadedRunner:
     return load_runner(store, source.variant, source.weights, source.tensors, device_for(source.target))
-
-
-def _compile(source: DecodeSource, store: ArtifactStore, say: Say) -> None:
-    """Store plan and programs. The compiler is imported here: a start from a full store does without it."""
-    compiler = import_module(".compiler.api", __package__)
-    variant = source.variant
-    compiler.compile_decode(
-        source.model,
-        variant.batch_sizes,
-        target=variant.target,
-        numerics=variant.numerics,
-        mode=variant.mode,
-        progress=say,
-        store=store,
-        identity=variant.identity,
-    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from .errors import ConfigError
 
@@ -19,6 +20,8 @@ FP8_MAXIMA = (448.0, 240.0, 224.0)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"", "0", "false", "no", "off"}
+
+ModuleFormat = Literal["mlir", "hlo"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Settings:
         compiler_timeout_s: ``DEEPINFER_NEURON_CC_TIMEOUT``; seconds for one run of a compiler process.
         compiler_memory_gb: ``DEEPINFER_NEURON_CC_MEMORY_GB``; GiB for one run of a compiler process.
         compiler_retries: ``DEEPINFER_NEURON_CC_RETRIES``; how often a run that failed without a refusal is repeated.
+        module_format: ``DEEPINFER_NEURON_MODULE_FORMAT``; what neuronx-cc reads: ``mlir`` for StableHLO bytecode,
+            ``hlo`` for an HLO proto.
         logical_core_size: ``NEURON_LOGICAL_NC_CONFIG``; physical cores of a logical core, as the Neuron runtime has it.
         fp8_max: ``DEEPINFER_NEURON_FP8_MAX``; the largest fp8 value of activations and caches instead of the target's.
         compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
@@ -60,6 +65,7 @@ class Settings:
     compiler_timeout_s: int = 7200
     compiler_memory_gb: int | None = None
     compiler_retries: int = 2
+    module_format: ModuleFormat = "mlir"
     logical_core_size: int | None = None
     fp8_max: float | None = None
     compiler_flags: str = ""
@@ -86,6 +92,7 @@ class Settings:
             compiler_timeout_s=cls.compiler_timeout_s if timeout_s is None else timeout_s,
             compiler_memory_gb=_number(environment, "DEEPINFER_NEURON_CC_MEMORY_GB", minimum=1),
             compiler_retries=cls.compiler_retries if retries is None else retries,
+            module_format=_module_format(environment),
             logical_core_size=_number(environment, "NEURON_LOGICAL_NC_CONFIG", minimum=1),
             fp8_max=_fp8_max(environment),
             compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
@@ -142,6 +149,13 @@ def _device(environment: Mapping[str, str]) -> str:
     if device not in ("cpu", "neuron"):
         raise ConfigError(f"DEEPINFER_NEURON_DEVICE={device!r}: expected cpu or neuron")
     return device
+
+
+def _module_format(environment: Mapping[str, str]) -> ModuleFormat:
+    text = environment.get("DEEPINFER_NEURON_MODULE_FORMAT", "").strip() or "mlir"
+    if text == "mlir" or text == "hlo":
+        return text
+    raise ConfigError(f"DEEPINFER_NEURON_MODULE_FORMAT={text!r}: expected mlir or hlo")
 
 
 def _graph_mode(environment: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from .compiler.levels.region_comparison import RegionComparison, compare_regions
 from .compiler.levels.step import pass_step, tensors_of
 from .compiler.lowering.options import Numerics
 from .compiler.pipeline import check_numerics
-from .model.accuracy.teacher_forced import ForcedRequest, add_prompts
+from .model.accuracy.teacher_forced import ForcedRequest, add_prompts, golden_inputs
 from .model.checkpoint.loader import open_checkpoint
 from .model.requests import RequestPool
 from .workbench import Say, golden_of, make_pool
@@ -74,9 +74,7 @@ def run_verify(
 def _verify_batch(
     pool: RequestPool, batch: Sequence[ForcedRequest], numerics: Numerics, levels: Collection[int], say: Say
 ) -> BatchVerification:
-    inputs = pool.step_inputs(
-        [entry.request for entry in batch], [entry.golden.tokens[entry.golden.length] for entry in batch]
-    )
+    inputs = golden_inputs(pool, batch)
     graph = capture(pool.model, inputs)
     if 1 in levels:
         step, passes = compare_passes(graph, inputs)

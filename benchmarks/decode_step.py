@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ..compiler.api import compile_decode
 from ..model.accuracy.metrics import relative_error
-from ..model.accuracy.teacher_forced import add_prompts
+from ..model.accuracy.teacher_forced import golden_inputs
 from ..model.decode import DecodeModel
 from ..model.kernels.library import NAMESPACE
-from ..workbench import Say, load_golden_prompts, make_pool
+from ..workbench import Say
+from .golden_requests import prefilled_requests
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,10 @@ def time_decode_steps(
 
     "Ours" is what ``compile_decode`` makes for ``target``.
     """
-    checkpoint, golden = load_golden_prompts(directory, "tiny", say)
-    count = max(batch_sizes)
-    pool = make_pool(checkpoint, golden, count)
-    prompts = list(golden.prompts.values())
-    say(f"prefilling {count} requests")
-    forced = add_prompts(pool, [prompts[index % len(prompts)] for index in range(count)])
+    pool, forced = prefilled_requests(directory, max(batch_sizes), say)
     results = []
     for batch_size in batch_sizes:
-        batch = forced[:batch_size]
-        inputs = pool.step_inputs(
-            [entry.request for entry in batch], [entry.golden.tokens[entry.golden.length] for entry in batch]
-        )
+        inputs = golden_inputs(pool, forced[:batch_size])
         results.append(_time_one(pool.model, inputs, batch_size, rounds, with_inductor, target, say))
     return results
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,10 +32,6 @@ class Pass:
     def name(self) -> str:
         """The function's name, which is also its file's."""
         return self.function.__name__
-
-    def source_digest(self) -> str:
-        """sha256 of the file that defines the pass: a changed pass may make another program."""
-        return hashlib.sha256(inspect.getsource(sys.modules[self.function.__module__]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from torch import fx
@@ -87,11 +86,3 @@ def run_passes(
     verify(module, context, promised)
     module.recompile()
     return tuple(records)
-
-
-def passes_digest() -> str:
-    """sha256 of every source file of this folder: any of them may change a program."""
-    content = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        content.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return content.hexdigest()

@@ -8,6 +8,7 @@ import pytest
 from deepinfer_neuron import ahead_of_time
 from deepinfer_neuron.ahead_of_time import run_compile
 from deepinfer_neuron.cli import main
+from deepinfer_neuron.compiler import api
 from deepinfer_neuron.decode_source import DecodeOptions
 from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.loading import LoadOptions, load_decode
@@ -127,7 +128,7 @@ def test_an_asserted_hit_that_is_a_miss_says_what_differs_and_fails(explained, t
 
 def test_without_a_store_one_process_compiles_and_keeps_nothing(explained, monkeypatch):
     asked = {}
-    monkeypatch.setattr(ahead_of_time, "compile_decode", lambda model, sizes, **options: asked.update(options))
+    monkeypatch.setattr(api, "compile_decode", lambda model, sizes, **options: asked.update(options))
     monkeypatch.setattr(ahead_of_time, "explain_runner", lambda runner: [])
     result = run(explained[2] / "nano", *ARGUMENTS, "--no-store")
     assert result.exit_code == 0, result.output

@@ -60,8 +60,7 @@ def flip_a_bit(path: Path) -> None:
 
 
 def test_a_second_start_computes_the_same_bits_and_compiles_nothing(full, store, nano_a, monkeypatch):
-    for module in ("loading", "decode_source"):
-        monkeypatch.setattr(f"deepinfer_neuron.{module}.import_module", lambda *name: pytest.fail(f"{name} imported"))
+    monkeypatch.setattr("deepinfer_neuron.decode_source.import_module", lambda *name: pytest.fail(f"{name} imported"))
     loaded = load_decode(nano_a, store, STRICT)
     assert not loaded.compiled
     assert torch.equal(decode(loaded), full[1])

@@ -36,6 +36,7 @@ def test_every_variable_is_read():
             "DEEPINFER_NEURON_LOCAL_RANK": "3",
             "NEURON_RT_VISIBLE_CORES": "0-3",
             "DEEPINFER_NEURON_FP8_MAX": "224",
+            "DEEPINFER_NEURON_MODULE_FORMAT": "hlo",
         }
     )
     assert settings == Settings(
@@ -58,6 +59,7 @@ def test_every_variable_is_read():
         local_rank=3,
         visible_cores="0-3",
         fp8_max=224.0,
+        module_format="hlo",
     )
     assert Settings.from_environment({"DEEPINFER_NEURON_DEVICE": "neuron"}).device == "neuron"
 
@@ -70,6 +72,7 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_NUM_KV_BLOCKS", "0", "at least 1"),
         ("DEEPINFER_NEURON_CC_TIMEOUT", "0", "at least 1"),
         ("DEEPINFER_NEURON_CC_RETRIES", "some", "at least 0"),
+        ("DEEPINFER_NEURON_MODULE_FORMAT", "text", "mlir or hlo"),
         ("DEEPINFER_NEURON_FP8_MAX", "300", "one of 448, 240, 224"),
         ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
         ("DEEPINFER_NEURON_CACHE", "programs,,shared", "one is empty"),

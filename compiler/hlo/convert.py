@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import Literal
 
 from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 from jaxlib.mlir import ir
 
 from ...errors import LoweringError
+from ...settings import ModuleFormat
 from ..lowering.context import shared_context
 from ..lowering.lower import LoweredModule
 from .patch import TensorNames, patch_module
-
-ModuleFormat = Literal["hlo", "mlir"]
 
 
 def default_names(module: LoweredModule) -> TensorNames:

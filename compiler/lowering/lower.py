@@ -17,7 +17,7 @@ from torch.fx.node import map_aggregate
 
 from ...errors import LoweringError
 from ...passes.locations import source_line
-from ...runtime.artifacts import TensorType
+from ...runtime.artifacts import Artifact, TensorType
 from . import (
     arithmetic,
     cast,
@@ -74,6 +74,19 @@ class LoweredModule:
     aliases: Mapping[int, int]
     runtime_zero: bool
     operator_counts: Mapping[str, int]
+
+    def artifact(self, target: str, payload: bytes, fingerprint: str, log: str = "") -> Artifact:
+        """What the compiler of ``target`` made of the module."""
+        return Artifact(
+            target=target,
+            payload=payload,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            aliases=self.aliases,
+            runtime_zero=self.runtime_zero,
+            fingerprint=fingerprint,
+            log=log,
+        )
 
     def text(self, locations: bool = False) -> str:
         """The module as MLIR text."""

@@ -37,15 +37,7 @@ class HostTarget:
             raise CompileError(_message(str(error))) from error
         # Serialised before any execution: XLA resolves comparators on first use and cannot write them afterwards.
         payload = loaded.serialize()
-        return Artifact(
-            target=self.name,
-            payload=payload,
-            inputs=module.inputs,
-            outputs=module.outputs,
-            aliases=module.aliases,
-            runtime_zero=module.runtime_zero,
-            fingerprint=self.fingerprint(),
-        )
+        return module.artifact(self.name, payload, self.fingerprint())
 
 
 def _message(error: str) -> str:

@@ -20,7 +20,6 @@ from jaxlib.mlir.dialects import stablehlo
 from ...errors import CompileCancelledError, CompileError, ConfigError
 from ...runtime.artifacts import Artifact
 from ...runtime.processor import processor_digest
-from ...settings import settings
 from ..lowering.context import shared_context
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
@@ -87,23 +86,12 @@ class IreeTarget:
             if result.outcome != "ok":
                 raise CompileError(_message(result, command), result.output)
             payload = (directory / _PROGRAM).read_bytes()
-        return Artifact(
-            target=self.name,
-            payload=payload,
-            inputs=module.inputs,
-            outputs=module.outputs,
-            aliases=module.aliases,
-            runtime_zero=module.runtime_zero,
-            fingerprint=fingerprint,
-            log=result.output,
-        )
+        return module.artifact(self.name, payload, fingerprint, result.output)
 
 
 def iree_target() -> IreeTarget:
     """The target with the limits that the environment variables set for compilers."""
-    asked = settings()
-    memory = asked.compiler_memory_gb
-    return IreeTarget(ProcessLimits(asked.compiler_timeout_s, None if memory is None else memory << 30))
+    return IreeTarget(ProcessLimits.from_settings())
 
 
 def _installed_version() -> str:

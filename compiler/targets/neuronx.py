@@ -13,8 +13,8 @@ from pathlib import Path
 from ...errors import ArtifactError, CompileCancelledError, CompileError, ConfigError
 from ...runtime.artifacts import Artifact
 from ...runtime.neff.reader import read_neff
-from ...settings import settings
-from ..hlo.convert import aliased_bytecode
+from ...settings import ModuleFormat, settings
+from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
 from .failure_report import FailedRun, report_failure
@@ -27,7 +27,9 @@ from .working_directory import working_directory
 INTERNAL_ERROR_STATUS = 70
 """The status of a compiler that failed on a module itself, which has been seen to pass when it is run again."""
 
-_MODULE, _NEFF, _LOG = "module.mlir", "module.neff", "log-neuron-cc.txt"
+_NEFF, _LOG = "module.neff", "log-neuron-cc.txt"
+_MODULES = {"mlir": "module.mlir", "hlo": "module.hlo.pb"}
+"""Names of the file with the module, by its format."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class NeuronTarget:
         compiler: its executable; None for the one on the search path.
         limits: after which a run is killed.
         retries: how often a module is tried again when the compiler failed without refusing it.
+        module_format: what the compiler reads, see ``hlo.convert.write_module``.
         cancelled: set by ``cancel``.
     """
 
@@ -46,6 +49,7 @@ class NeuronTarget:
     compiler: Path | None = None
     limits: ProcessLimits = field(default_factory=ProcessLimits)
     retries: int = 2
+    module_format: ModuleFormat = "mlir"
     cancelled: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
@@ -55,7 +59,7 @@ class NeuronTarget:
 
     def fingerprint(self) -> str:
         """Version of the compiler, flags in their one order, format of the module; raises ConfigError without one."""
-        return _fingerprint(find_compiler(self.compiler), self.flags)
+        return self._fingerprint(find_compiler(self.compiler))
 
     def lowering_options(self, numerics: Numerics) -> LoweringOptions:
         """What the device lacks is not in modules; raises ConfigError for exact numerics, which are this machine's."""
@@ -76,23 +80,28 @@ class NeuronTarget:
             ConfigError: no compiler, or no local directory for it to work in.
         """
         compiler = find_compiler(self.compiler)
-        command = self.flags.command_line(Path(_MODULE), Path(_NEFF), Path(_LOG), str(compiler.path))
+        name, content = _MODULES[self.module_format], write_module(module, self.module_format)
+        command = self.flags.command_line(Path(name), Path(_NEFF), Path(_LOG), str(compiler.path))
         failed: list[FailedRun] = []
         with working_directory() as parent:
             for attempt in range(1 + self.retries):
                 directory = parent / str(attempt)
                 directory.mkdir()
-                (directory / _MODULE).write_bytes(aliased_bytecode(module))
+                (directory / name).write_bytes(content)
                 result = self._run(command, directory)
                 log = _read_log(directory, result)
                 damage = self._damage(directory / _NEFF) if result.outcome == "ok" else ""
                 if result.outcome == "ok" and not damage:
-                    return self._artifact(compiler, module, (directory / _NEFF).read_bytes(), log)
+                    payload = (directory / _NEFF).read_bytes()
+                    return module.artifact(self.name, payload, self._fingerprint(compiler), log)
                 failed.append(FailedRun(result, log, damage))
                 if not is_intermittent(failed[-1]):
                     break
         message = report_failure(self.name, command, failed, lambda opcode: operation_lines(module.bytecode, opcode))
         raise CompileError(message, "\n".join(run.log for run in failed))
+
+    def _fingerprint(self, compiler: NeuronCompiler) -> str:
+        return f"neuronx-cc {compiler.version}; {' '.join(self.flags.words)}; {_MODULES[self.module_format]}"
 
     def _run(self, command: list[str], directory: Path) -> ProcessResult:
         result = run_process(command, directory, self.limits, self.cancelled)
@@ -110,28 +119,16 @@ class NeuronTarget:
             return str(error).replace(f"{path.parent}/", "")
         return ""
 
-    def _artifact(self, compiler: NeuronCompiler, module: LoweredModule, payload: bytes, log: str) -> Artifact:
-        return Artifact(
-            target=self.name,
-            payload=payload,
-            inputs=module.inputs,
-            outputs=module.outputs,
-            aliases=module.aliases,
-            runtime_zero=module.runtime_zero,
-            fingerprint=_fingerprint(compiler, self.flags),
-            log=log,
-        )
-
 
 def neuron_target(name: str) -> NeuronTarget:
     """The target of that name as the environment variables ask for it; raises ConfigError if they contradict it."""
     asked = settings()
-    memory = asked.compiler_memory_gb
     return NeuronTarget(
         flags=merge_flags(default_flags(name, asked.logical_core_size), asked.compiler_flags),
         compiler=asked.compiler,
-        limits=ProcessLimits(asked.compiler_timeout_s, None if memory is None else memory << 30),
+        limits=ProcessLimits.from_settings(),
         retries=asked.compiler_retries,
+        module_format=asked.module_format,
     )
 
 
@@ -141,10 +138,6 @@ def is_intermittent(run: FailedRun) -> bool:
         return True
     meaning = run.cause.meaning if run.cause else None
     return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
-
-
-def _fingerprint(compiler: NeuronCompiler, flags: CompilerFlags) -> str:
-    return f"neuronx-cc {compiler.version}; {' '.join(flags.words)}; {_MODULE}"
 
 
 def _read_log(directory: Path, result: ProcessResult) -> str:

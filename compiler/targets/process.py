@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import ConfigError
+from ...settings import settings
 from .process_group import kill_group, resident_bytes
 
 Outcome = Literal["ok", "error", "signal", "timeout", "out of memory", "too much output", "cancelled"]
@@ -34,6 +35,12 @@ class ProcessLimits:
     seconds: float | None = None
     memory_bytes: int | None = None
     output_bytes: int | None = 64 << 20
+
+    @classmethod
+    def from_settings(cls) -> ProcessLimits:
+        """The limits that the environment sets for compilers."""
+        memory = settings().compiler_memory_gb
+        return cls(settings().compiler_timeout_s, None if memory is None else memory << 30)
 
 
 @dataclass(frozen=True)

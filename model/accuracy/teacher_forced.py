@@ -38,6 +38,12 @@ def rewind(pool: RequestPool, forced: Sequence[ForcedRequest], caches: Mapping[s
         del entry.request.tokens[entry.golden.length :]
 
 
+def golden_inputs(pool: RequestPool, batch: Sequence[ForcedRequest]) -> dict[str, Tensor]:
+    """The decode slots of the step after each request's prompt, fed the golden token."""
+    tokens = [entry.golden.tokens[entry.golden.length] for entry in batch]
+    return pool.step_inputs([entry.request for entry in batch], tokens)
+
+
 def run_forced(pool: RequestPool, batch: Sequence[ForcedRequest], run: StepFunction | None = None) -> Tensor:
     """Decode the golden tokens of a batch: logits [steps, B, vocab] after each of them."""
     steps = min(len(entry.golden.tokens) - entry.golden.length for entry in batch)

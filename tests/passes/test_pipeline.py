@@ -6,7 +6,7 @@ from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes import pipeline, verify
 from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
 from deepinfer_neuron.passes.observer import Pass
-from deepinfer_neuron.passes.pipeline import PASSES, passes_digest, run_passes
+from deepinfer_neuron.passes.pipeline import PASSES, run_passes
 from torch import fx
 
 aten = torch.ops.aten
@@ -56,14 +56,6 @@ def test_every_pass_leaves_its_graph_before_and_after(checked, tmp_path):
     (after,) = (tmp_path / "graphs").glob("*_alias_input_mutations.after.txt")
     assert "copy_" in before.read_text()
     assert "copy_" not in after.read_text()
-
-
-def test_source_digests_tell_passes_apart():
-    digests = {entry.source_digest() for entry in PASSES}
-    assert len(digests) == len(PASSES)
-    assert all(len(digest) == 64 for digest in digests)
-    assert len(passes_digest()) == 64
-    assert passes_digest() not in digests
 
 
 def shaped(checked) -> tuple[fx.GraphModule, PassContext]:

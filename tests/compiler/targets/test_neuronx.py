@@ -89,6 +89,15 @@ def test_a_module_becomes_a_program_for_each_target(name, tmp_path):
     assert "Compiler status PASS" in artifact.log
 
 
+def test_the_compiler_reads_either_format_and_the_fingerprint_says_which(tmp_path):
+    compiler = install_compiler(tmp_path / "bin")
+    chosen = NeuronTarget(default_flags("trn2"), compiler, module_format="hlo")
+    artifact = chosen.compile(MODULE)
+    assert artifact.outputs == (TensorType(torch.float32, (2, 4)),)
+    assert "module.hlo.pb" in artifact.fingerprint
+    assert artifact.fingerprint != NeuronTarget(default_flags("trn2"), compiler).fingerprint()
+
+
 def test_equal_modules_become_equal_programs(tmp_path):
     assert target(tmp_path / "a").compile(MODULE).payload == target(tmp_path / "b").compile(MODULE).payload
 
@@ -227,16 +236,18 @@ def test_the_environment_variables_are_used(tmp_path, monkeypatch):
         "DEEPINFER_NEURON_CC_TIMEOUT": "60",
         "DEEPINFER_NEURON_CC_MEMORY_GB": "3",
         "DEEPINFER_NEURON_CC_RETRIES": "4",
+        "DEEPINFER_NEURON_MODULE_FORMAT": "hlo",
         "NEURON_LOGICAL_NC_CONFIG": "1",
         "NEURON_CC_FLAGS": "-O1",
     }
     chosen = settings_module.Settings.from_environment(environment)
-    monkeypatch.setattr("deepinfer_neuron.compiler.targets.neuronx.settings", lambda: chosen)
+    for module in ("neuronx", "process"):
+        monkeypatch.setattr(f"deepinfer_neuron.compiler.targets.{module}.settings", lambda: chosen)
     found = find_target("trn2")
     assert isinstance(found, NeuronTarget)
     assert found.compiler == compiler
     assert (found.limits.seconds, found.limits.memory_bytes, found.retries) == (60, 3 << 30, 4)
-    assert (found.flags.logical_core_size, found.flags.optlevel) == (1, 1)
+    assert (found.flags.logical_core_size, found.flags.optlevel, found.module_format) == (1, 1, "hlo")
 
 
 @pytest.mark.slow

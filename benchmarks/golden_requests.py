@@ -1,0 +1,18 @@
+"""The requests whose next step is timed: the golden prompts, prefilled."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from pathlib import Path
+
+from ..model.accuracy.teacher_forced import ForcedRequest, add_prompts
+from ..model.requests import RequestPool
+from ..workbench import Say, load_golden_prompts, make_pool
+
+
+def prefilled_requests(directory: Path, count: int, say: Say) -> tuple[RequestPool, list[ForcedRequest]]:
+    """A pool with ``count`` requests, each after a golden prompt; checkpoint and golden file are made if absent."""
+    checkpoint, golden = load_golden_prompts(directory, "tiny", say)
+    pool = make_pool(checkpoint, golden, count)
+    say(f"prefilling {count} requests")
+    return pool, add_prompts(pool, list(islice(cycle(golden.prompts.values()), count)))
