@@ -1,0 +1,1 @@
+"""From a compiler that fails on a graph to the few operations that make it fail."""
