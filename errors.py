@@ -60,3 +60,7 @@ class StoreMissError(ArtifactError):
 
 class GraphError(DeepInferNeuronError):
     """A captured graph breaks a rule that the lowering relies on; names the rule and the node."""
+
+
+class BisectError(DeepInferNeuronError):
+    """A failure cannot be reduced, for example because it does not come again."""

@@ -67,9 +67,11 @@ class BisectResult:
         subject: what was reduced, for people, such as ``nano, batch 4, trn2``.
         compiler: its name; ``command``: what it was started with; ``version``: version and flags.
         signature: of the failure.
+        runs: without the failure, after which a candidate counted as good.
         first, last: how often the whole program and the minimal one failed.
         items: of the whole program; ``kept``: indices of those in the minimal one.
         minimal: the smallest failing candidate. It may be simpler than the kept items: smaller shapes, fewer inputs.
+        smallest_module: the same, reduced further as a module; ``minimal`` itself if nothing came of that.
         simplifications: what was made simpler in it, in order, one line each.
         good: the largest candidate without the failure that the minimal one was told from; None if none was met.
         removals: for each kept operation, what came of the minimal program without it, one line each.
@@ -86,11 +88,13 @@ class BisectResult:
     command: Sequence[str]
     version: str
     signature: Signature
+    runs: int
     first: Reproduction
     last: Reproduction
     items: Sequence[Item]
     kept: Sequence[int]
     minimal: Candidate
+    smallest_module: Candidate
     simplifications: Sequence[str]
     good: Candidate | None
     removals: Sequence[str]

@@ -1,0 +1,31 @@
+"""Where a bisection stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One moment.
+
+    Attributes:
+        stage: what is being done.
+        size: operations of the candidate that is looked at.
+        best: operations of the smallest failing candidate so far; ``total``: of the whole program.
+        probes: runs of the compiler; ``known``: answers from the log.
+        seconds: since the start.
+        budget_seconds, budget_probes: after which it stops; None for no limit.
+        others: failures met that were not looked for.
+    """
+
+    stage: str
+    size: int
+    best: int
+    total: int
+    probes: int
+    known: int
+    seconds: float
+    budget_seconds: float | None
+    budget_probes: int | None
+    others: int
