@@ -95,7 +95,9 @@ class VerdictLog:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ArtifactError(f"{path} is in use: another bisection writes there; give this one its own --out") from error
+            raise ArtifactError(
+                f"{path} is in use: another bisection writes there; give this one its own --out"
+            ) from error
 
     def _read(self, path: Path) -> None:
         self._file.seek(0)
@@ -124,7 +126,7 @@ def _lines(path: Path, content: bytes) -> Iterator[dict[str, Any]]:
             yield {"compiler": line["compiler"], "candidate": line["candidate"], **line}
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(
-                f"{path}, line {number}, is no verdict of schema {SCHEMA} ({error}): give another --out, or remove the file"
+                f"{path}, line {number}, is no verdict of schema {SCHEMA} ({error}): give another --out, or remove it"
             ) from error
 
 

@@ -121,8 +121,12 @@ def lower_graph(
     with shared_context(), ir.Location.unknown():
         lowering = _ModuleLowering(options, decompositions)
         lowering.emit_main(module, inputs, outputs, aliases)
-        if not lowering.module.operation.verify():
-            raise LoweringError("the lowered module does not verify; please report the graph that caused it")
+        try:
+            lowering.module.operation.verify()
+        except ir.MLIRError as error:
+            raise LoweringError(
+                f"the lowered module does not verify, the graph's types contradict it: {error}"
+            ) from error
         buffer = io.BytesIO()
         lowering.module.operation.write_bytecode(buffer)
     counts = {str(target): count for target, count in lowering.counts.items()}

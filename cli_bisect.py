@@ -1,0 +1,144 @@
+"""``bisect``: from a crash in a whole graph to the few operations that cause it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .cli_options import JsonOption, ModeOption
+from .console import clean_errors, print_now, write_report
+
+INTERRUPTED = 130
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+
+class MatchMode(StrEnum):
+    """What of a failure has to agree with the one that is looked for."""
+
+    signature = "signature"
+    code = "code"
+    any = "any"
+
+
+class InputFormat(StrEnum):
+    """What a command reads."""
+
+    mlir = "mlir"
+    text = "text"
+    portable = "portable"
+    hlo = "hlo"
+    python = "python"
+
+
+def bisect_graph(
+    input: Annotated[
+        Path | None,
+        typer.Argument(
+            help="What a failed compilation left in the store, a graph that `dump` wrote, StableHLO or an HLO proto."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="The step of this checkpoint instead of a file.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="With --model: requests of the step.")] = 1,
+    region: Annotated[str | None, typer.Option(help="With --model: this region of the step alone.")] = None,
+    mode: ModeOption = None,
+    context: Annotated[int, typer.Option(min=1, help="With --model: tokens that a request can hold.")] = 1024,
+    target: Annotated[
+        str | None, typer.Option(help="Whose compiler is used; that of the failed compilation if omitted.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Any compiler instead, such as 'iree-compile {input} -o {output}'; exit code 0 is success."),
+    ] = None,
+    format: Annotated[
+        InputFormat | None, typer.Option(help="What the command reads; StableHLO bytecode if omitted.")
+    ] = (None),
+    accuracy: Annotated[
+        bool,
+        typer.Option(
+            "--accuracy", help="Look for wrong results instead: run what was compiled and compare with eager."
+        ),
+    ] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
+    ] = False,
+    match: Annotated[
+        MatchMode, typer.Option(help="What of a failure has to agree: message and code, the code, nothing.")
+    ] = (MatchMode.signature),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of the whole graph before it is cut.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Compilers that run at once. The result is the same.")] = 1,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop with the best so far after this: 90s, 30m, 2h, or a number of probes.")
+    ] = None,
+    timeout: Annotated[
+        int | None, typer.Option(min=1, help="Seconds for one probe; DEEPINFER_NEURON_CC_TIMEOUT if omitted.")
+    ] = None,
+    memory_gb: Annotated[
+        int | None, typer.Option(min=1, help="GiB for one probe; DEEPINFER_NEURON_CC_MEMORY_GB if omitted.")
+    ] = None,
+    simplify: Annotated[
+        bool, typer.Option(help="Also look for smaller shapes, fewer inputs and inside kernels.")
+    ] = True,
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
+        "bisect"
+    ),
+    json: JsonOption = None,
+) -> None:
+    """Cut a graph that a compiler fails on down to the few operations that make it fail.
+
+    The same command goes on where an earlier one was stopped. Exits with 0 if the minimal graph fails again by itself
+    in a new process.
+    """
+    with clean_errors():
+        from .bisect_report.live import show_progress
+        from .bisect_run import BisectRequest, run_bisect
+
+        seconds, probes = parse_budget(budget)
+        request = BisectRequest(
+            input=input,
+            model=model,
+            batch_size=batch_size,
+            region=region,
+            mode=mode and mode.value,
+            tokens=context,
+            target=target,
+            command=command,
+            format=format and format.value,
+            accuracy=accuracy,
+            passes=passes,
+            match=match.value,
+            repeats=repeats,
+            jobs=jobs,
+            budget_seconds=seconds,
+            budget_probes=probes,
+            timeout_s=timeout,
+            memory_gb=memory_gb,
+            simplify=simplify,
+            out=out,
+        )
+        with show_progress() as watch:
+            report = run_bisect(request, print_now, watch)
+        write_report(json, report.to_json())
+    if not report.complete:
+        print("stopped early: the same command goes on", file=sys.stderr)
+    if not report.is_reproduced:
+        raise typer.Exit(1)
+
+
+def parse_budget(text: str | None) -> tuple[float | None, int | None]:
+    """Seconds and probes that a text such as ``30m`` or ``200`` allows; raises BadParameter."""
+    if text is None:
+        return None, None
+    match = re.fullmatch(r"(\d+)([smh]?)", text)
+    if match is None:
+        raise typer.BadParameter(
+            f"{text!r}: expected 90s, 30m, 2h, or a number of probes such as 200", param_hint="--budget"
+        )
+    number, unit = int(match[1]), match[2]
+    return (float(number * _UNITS_S[unit]), None) if unit else (None, number)

@@ -1,0 +1,37 @@
+"""Which pass of the pipeline introduces the failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...passes.pipeline import PASSES
+from .questions import Questions
+from .subject import Candidate
+
+CandidateAt = Callable[[int], Candidate | None]
+"""The program after the required passes and so many of the others; None if it cannot be lowered then."""
+
+
+def introducing_pass(candidate_at: CandidateAt, questions: Questions) -> str:
+    """The first pass with which the program fails, in words, given that it fails with all of them.
+
+    Passes that the lowering needs always run, so the search is among the others. Raises BudgetSpentError.
+    """
+    optional = [(number, entry.name) for number, entry in enumerate(PASSES) if not entry.required]
+    questions.stage = "passes"
+
+    def fails(count: int) -> bool:
+        candidate = candidate_at(count)
+        return candidate is not None and questions.fails(candidate)
+
+    if fails(0):
+        return "no pass: the program fails with none but the passes that every program needs"
+    passing, failing = 0, len(optional)
+    while failing - passing > 1:
+        middle = (passing + failing) // 2
+        passing, failing = (passing, middle) if fails(middle) else (middle, failing)
+    number, name = optional[failing - 1]
+    return (
+        f"pass {number}, {name}: the program fails with it and not without it "
+        f"(DEEPINFER_NEURON_PASS_LIMIT={failing} and {failing - 1})"
+    )
