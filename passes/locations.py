@@ -32,6 +32,11 @@ def source_line(node: fx.Node) -> SourceLine | None:
     return _line_of(node.stack_trace or "")
 
 
+def stack_trace_of(line: SourceLine) -> str:
+    """A stack trace whose only frame is at this line, for nodes that have lost theirs."""
+    return f'File "{line.file}", line {line.line}'
+
+
 @lru_cache(maxsize=4096)
 def _line_of(stack_trace: str) -> SourceLine | None:
     frames = _FRAME.findall(stack_trace)
@@ -45,6 +50,8 @@ def _line_of(stack_trace: str) -> SourceLine | None:
 @cache
 def _relative(file: str) -> str:
     path = Path(file)
+    if not path.is_absolute():
+        return file
     for root in (_PACKAGE_ROOT, Path.cwd()):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

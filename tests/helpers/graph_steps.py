@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,9 @@ def subject_of(step: Step, target: str = "host") -> GraphSubject:
     return GraphSubject(step.module, step.aliases, options_of(target), stage_groups(step.module, step.stage_names))
 
 
+@cache
 def trace_nano(directory: Path, target: str, batch: int = 2) -> Step:
-    """The decode step of a checkpoint, with padding for inputs."""
+    """The decode step of a checkpoint, with padding for inputs; nobody may change it."""
     model = load_model(open_checkpoint(directory), GEOMETRY, target_numerics(target))
     inputs = {
         spec.name: torch.full((batch, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in model.decode_slots
