@@ -75,7 +75,9 @@ def _stated(entry: ir.DictAttr) -> Alias:
     alias = ir.DictAttr(entry["alias"])
     path = list(ir.DenseI64ArrayAttr(entry["output_index"]))
     # A single result has the empty index.
-    return Alias(path[0] if path else 0, ir.IntegerAttr(alias["parameter_number"]).value, ir.StringAttr(alias["kind"]).value)
+    return Alias(
+        path[0] if path else 0, ir.IntegerAttr(alias["parameter_number"]).value, ir.StringAttr(alias["kind"]).value
+    )
 
 
 def _offering(attributes: ir.DictAttr, output: int | None) -> ir.DictAttr:

@@ -69,17 +69,19 @@ def name_by_content(module: ir.Module) -> None:
 
 
 def _callees_first(calls: Mapping[str, Iterable[str]]) -> list[str]:
-    ordered: dict[str, None] = {}
+    seen: set[str] = set()
+    ordered: list[str] = []
 
     def visit(name: str) -> None:
-        if name in calls and name not in ordered:
+        if name in calls and name not in seen:
+            seen.add(name)
             for one in calls[name]:
                 visit(one)
-            ordered[name] = None
+            ordered.append(name)
 
     for name in calls:
         visit(name)
-    return [*ordered]
+    return ordered
 
 
 def _rename_calls(operation: Any, names: Mapping[str, str]) -> None:

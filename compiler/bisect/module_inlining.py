@@ -18,7 +18,7 @@ def inlined(module: bytes) -> bytes:
     """A module in whose entry every composite and call is replaced by the body of its function.
 
     Calls in those bodies stay, and so do functions that are still called. Operations get the model's line of the call
-    that they replace. Without a call, the same bytes are returned.
+    that they replace. Without a call of a function with a body, the same bytes are returned.
 
     Args:
         module: as ``read_module`` returns it.
@@ -26,11 +26,13 @@ def inlined(module: bytes) -> bytes:
     with shared_context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
         functions = functions_of(parsed)
-        calls = [one for one in nested(entry_of(parsed).function) if one.name in _CALLEE]
+        operations = nested(entry_of(parsed).function)
+        calls = [(one, functions[one.attributes[_CALLEE[one.name]].value]) for one in operations if one.name in _CALLEE]
+        calls = [(call, function) for call, function in calls if len(function.regions[0].blocks)]
         if not calls:
             return module
-        for call in calls:
-            _replace(call, functions[ir.FlatSymbolRefAttr(call.attributes[_CALLEE[call.name]]).value])
+        for call, function in calls:
+            _replace(call, function)
         _erase_unused(functions)
         parsed.operation.verify()
         return bytecode(parsed)

@@ -48,7 +48,7 @@ def read_module(source: bytes | Path) -> bytes:
 
 def _parsed(content: bytes) -> ir.Module:
     if _is_portable(content):
-        return stablehlo.deserialize_portable_artifact(ir.Context.current, content)
+        return stablehlo.deserialize_portable_artifact(shared_context(), content)
     if content.startswith(_BYTECODE):
         return ir.Module.parse(content)
     if not content.strip():

@@ -29,6 +29,34 @@ _OF_EVERY_ARGUMENT = (STATED, "mhlo.cross_program_prefetches", "mhlo.spmd_parame
 _OF_THE_SIGNATURE = ("sym_name", "function_type", "arg_attrs", "res_attrs")
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a program, in numbers of the whole.
+
+    Attributes:
+        arguments: values that it is given. Values count from the arguments of the whole program on through what its
+            operations make, in order.
+        operations: that it has.
+        returned: values that it returns.
+        results: which results of the whole program the first of ``returned`` are.
+    """
+
+    arguments: Sequence[int]
+    operations: Sequence[int]
+    returned: Sequence[int]
+    results: Sequence[int]
+
+    def aliases(self, whole: Iterable[Alias]) -> list[Alias]:
+        """Those of the whole program whose argument and result are here."""
+        outputs = {position: index for index, position in enumerate(self.results)}
+        inputs = {number: index for index, number in enumerate(self.arguments)}
+        return [
+            Alias(outputs[one.output], inputs[one.input], one.kind)
+            for one in whole
+            if one.output in outputs and one.input in inputs
+        ]
+
+
 class ModuleSubject:
     """The operations and results of the entry function of a StableHLO module; see ``Subject``. For one thread.
 
@@ -75,7 +103,10 @@ class ModuleSubject:
                     zip(self._entry.operations, lines, groups, strict=True)
                 )
             ]
-            return (*operations, *(self._result(position, operations, state) for position in range(len(self._program.returned))))
+            return (
+                *operations,
+                *(self._result(position, operations, state) for position in range(len(self._program.returned))),
+            )
 
     def candidate(self, keep: Collection[int]) -> Candidate:
         """See ``Subject.candidate``. A result is returned if its operation is kept too, or if it is an argument.
@@ -83,18 +114,31 @@ class ModuleSubject:
         Raises:
             GraphError: ``keep`` has no operation, an item that does not exist, or operations that need one another.
         """
-        kept = sorted(set(keep))
-        operations = len(self._entry.operations)
-        if kept and not 0 <= kept[0] <= kept[-1] < operations + len(self._program.returned):
-            raise GraphError(f"items {kept} of a program that has {operations + len(self._program.returned)}")
-        chosen = [index for index in kept if index < operations]
-        if not chosen:
-            raise GraphError("a program without any operation: keep at least one")
-        if len(kept) == operations + len(self._program.returned):
-            return Candidate(operations, self.module, aliases={one.output: one.input for one in self._aliases})
-        part = self._program.part(chosen, [index - operations for index in kept if index >= operations])
+        part = self.part(keep)
+        if part is self._program.whole:
+            return Candidate(
+                len(part.operations), self.module, aliases={one.output: one.input for one in self._aliases}
+            )
         with shared_context(), ir.Location.unknown():
             return self._written(part)
+
+    def part(self, keep: Collection[int]) -> Part:
+        """Which values of the whole program the arguments and results of a candidate are.
+
+        Raises:
+            GraphError: ``keep`` has no operation, or an item that does not exist.
+        """
+        kept = sorted(set(keep))
+        operations = len(self._entry.operations)
+        items = operations + len(self._program.returned)
+        if kept and not 0 <= kept[0] <= kept[-1] < items:
+            raise GraphError(f"items {kept} of a program that has {items}")
+        if not kept or kept[0] >= operations:
+            raise GraphError("a program without any operation: keep at least one")
+        if len(kept) == items:
+            return self._program.whole
+        chosen = [index for index in kept if index < operations]
+        return self._program.part(chosen, [index - operations for index in kept if index >= operations])
 
     def expanded(self) -> ModuleSubject | None:
         """The program with the functions that it calls in their places, one level of them; None if it calls none."""
@@ -113,7 +157,7 @@ class ModuleSubject:
             is_result=True,
         )
 
-    def _written(self, part: _Part) -> Candidate:
+    def _written(self, part: Part) -> Candidate:
         values = self._program.values
         module = ir.Module.create()
         _copy_attributes(self._entry.module.operation, module.operation, without=_OF_EVERY_ARGUMENT)
@@ -130,7 +174,7 @@ class ModuleSubject:
             raise GraphError(f"operations {part.operations} alone, on {made}, are no valid module: {error}") from error
         return Candidate(len(part.operations), bytecode(module), aliases={one.output: one.input for one in aliases})
 
-    def _write_entry(self, part: _Part) -> None:
+    def _write_entry(self, part: Part) -> None:
         values, whole = self._program.values, self._entry.function
         arguments, returned = [values[one] for one in part.arguments], [values[one] for one in part.returned]
         function = func.FuncOp(ENTRY, ([one.type for one in arguments], [one.type for one in returned])).operation
@@ -155,26 +199,6 @@ class ModuleSubject:
         for other in self._entry.module.body.operations:
             if other.operation.name != "func.func":
                 other.operation.clone(ir.InsertionPoint.current)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A part of a program: its arguments, operations, results and the positions of those that the whole returns."""
-
-    arguments: Sequence[int]
-    operations: Sequence[int]
-    returned: Sequence[int]
-    results: Sequence[int]
-
-    def aliases(self, whole: Iterable[Alias]) -> list[Alias]:
-        """Those of the whole program whose argument and result are here."""
-        outputs = {position: index for index, position in enumerate(self.results)}
-        inputs = {number: index for index, number in enumerate(self.arguments)}
-        return [
-            Alias(outputs[one.output], inputs[one.input], one.kind)
-            for one in whole
-            if one.output in outputs and one.input in inputs
-        ]
 
 
 @dataclass(frozen=True)
@@ -217,7 +241,12 @@ class _Program:
         """The operations whose results this one uses."""
         return tuple(sorted({self.maker[value] for value in self.used[operation] if value in self.maker}))
 
-    def part(self, operations: Sequence[int], positions: Sequence[int]) -> _Part:
+    @cached_property
+    def whole(self) -> Part:
+        """All of it."""
+        return Part(range(self.inputs), range(len(self.made)), self.returned, range(len(self.returned)))
+
+    def part(self, operations: Sequence[int], positions: Sequence[int]) -> Part:
         """These operations, in order, and of the results at these positions those that they or arguments give."""
         made = {value for index in operations for value in self.made[index]}
         used = list(dict.fromkeys(value for index in operations for value in self.used[index]))
@@ -228,7 +257,7 @@ class _Program:
         arguments += [value for value in used if value in taken and value >= self.inputs]
         known = {*used, *returned}
         unread = [value for index in operations for value in self._worth_reading(index) if value not in known]
-        return _Part(arguments, operations, [*returned, *unread], results)
+        return Part(arguments, operations, [*returned, *unread], results)
 
     def _worth_reading(self, operation: int) -> Sequence[int]:
         """Results that the whole program reads; all of them if it reads none."""

@@ -44,7 +44,9 @@ def _is_large_constant(operation: Any) -> bool:
 
 def _outline(operation: Any, state: ir.AsmState) -> str:
     given = ", ".join(value.get_name(state) for value in operation.operands)
-    arguments = "dense<...>" if operation.name == "stablehlo.constant" else f"({given}) : {_types(operation.operands)} ->"
+    arguments = (
+        "dense<...>" if operation.name == "stablehlo.constant" else f"({given}) : {_types(operation.operands)} ->"
+    )
     count = len(operation.results)
     name = f"{operation_name(operation, state)}{f':{count}' if count > 1 else ''} = " if count else ""
     return f"{name}{operation.name} {arguments} {_types(operation.results)}".replace("dense<...> ", "dense<...> : ")

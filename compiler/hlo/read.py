@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
@@ -15,6 +16,7 @@ from .wire import Field, message, read_fields, write_fields
 
 _COMPUTATIONS, _INSTRUCTIONS, _IS_COMPOSITE = 3, 2, 89
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
+_NAME = "composite.name"
 
 
 def stablehlo_of(proto: bytes) -> bytes:
@@ -37,26 +39,28 @@ def stablehlo_of(proto: bytes) -> bytes:
 
 def _without_composites(proto: bytes) -> bytes:
     """The same calls, none of them marked: jaxlib 0.10 gives a marked one with several results a single tuple."""
-    return write_fields(_mapped(field, _COMPUTATIONS, _unmarked_computation) for field in read_fields(proto))
+    return write_fields(_unmarked(field, _COMPUTATIONS, _unmarked_computation) for field in read_fields(proto))
 
 
 def _unmarked_computation(fields: list[Field]) -> list[Field]:
-    return [_mapped(field, _INSTRUCTIONS, _unmarked_instruction) for field in fields]
+    return [_unmarked(field, _INSTRUCTIONS, _unmarked_instruction) for field in fields]
 
 
 def _unmarked_instruction(fields: list[Field]) -> list[Field]:
     return [field for field in fields if field.number != _IS_COMPOSITE]
 
 
-def _mapped(field: Field, number: int, change: Any) -> Field:
-    return message(number, change(read_fields(field.content))) if field.number == number else field
+def _unmarked(field: Field, number: int, change: Callable[[list[Field]], list[Field]]) -> Field:
+    if field.number != number or _NAME.encode() not in field.content:
+        return field
+    return message(number, change(read_fields(field.content)))
 
 
 def _restore_composites(module: ir.Module) -> None:
     calls: list[Any] = []
 
     def note(operation: Any) -> Any:
-        if operation.name == "func.call" and "composite.name" in _frontend_attributes(operation):
+        if operation.name == "func.call" and _NAME in _frontend_attributes(operation):
             calls.append(operation)
         return ir.WalkResult.ADVANCE
 
@@ -67,7 +71,7 @@ def _restore_composites(module: ir.Module) -> None:
             composite = stablehlo.CompositeOp(
                 [one.type for one in call.results],
                 list(call.operands),
-                attributes["composite.name"].value,
+                attributes[_NAME].value,
                 call.attributes["callee"].value,
                 composite_attributes=ir.Attribute.parse(attributes["composite.attributes"].value),
                 version=int(attributes["composite.version"].value),
@@ -78,4 +82,4 @@ def _restore_composites(module: ir.Module) -> None:
 
 
 def _frontend_attributes(operation: Any) -> Any:
-    return operation.attributes[_FRONTEND_ATTRIBUTES] if _FRONTEND_ATTRIBUTES in operation.attributes else {}
+    return operation.attributes.get(_FRONTEND_ATTRIBUTES, {})
