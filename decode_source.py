@@ -16,7 +16,8 @@ from .model.identity import model_identity, weights_identity
 from .model.kv_cache import CacheGeometry
 from .model.numerics import Numerics, engine_numerics
 from .runtime.devices.choice import default_target
-from .runtime.devices.pjrt import PjrtDevice, machine_fingerprint
+from .runtime.devices.pjrt import PjrtDevice
+from .runtime.devices.pjrt_client import machine_fingerprint
 from .runtime.ladder import size_ladder
 from .runtime.loader import DecodeVariant, store_weights
 from .runtime.plan import DecodePlan

@@ -21,7 +21,7 @@ from ..model.config import ModelConfig
 from ..model.identity import model_identity
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics
-from ..runtime.devices.pjrt import machine_fingerprint
+from ..runtime.devices.pjrt_client import machine_fingerprint
 from ..runtime.loader import DecodeVariant, store_weights
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors

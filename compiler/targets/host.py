@@ -6,7 +6,7 @@ import re
 
 from ...errors import CompileError
 from ...runtime.artifacts import Artifact
-from ...runtime.devices.pjrt import client, compile_options, device_list, machine_fingerprint
+from ...runtime.devices.pjrt_client import client, compile_options, device_list, machine_fingerprint
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics
 

@@ -20,7 +20,8 @@ from deepinfer_neuron.runtime.artifacts import Artifact, TensorType
 from deepinfer_neuron.runtime.devices.nrt.device import NrtDevice
 from deepinfer_neuron.runtime.devices.nrt.status import Status
 from deepinfer_neuron.runtime.devices.nrt.tensors import byte_size
-from deepinfer_neuron.runtime.devices.pjrt import PjrtExecutable, client, compile_options, device_list, host_device
+from deepinfer_neuron.runtime.devices.pjrt import PjrtExecutable, host_device
+from deepinfer_neuron.runtime.devices.pjrt_client import client, compile_options, device_list
 from deepinfer_neuron.runtime.memory import aligned_empty
 from deepinfer_neuron.runtime.neff.descriptor import NeffTensor
 from deepinfer_neuron.runtime.neff.header import HEADER_SIZE

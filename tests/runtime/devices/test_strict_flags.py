@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deepinfer_neuron.runtime.devices.pjrt import STRICT_FLAGS, client, compile_options, device_list, host_device
+from deepinfer_neuron.runtime.devices.pjrt import host_device
+from deepinfer_neuron.runtime.devices.pjrt_client import STRICT_FLAGS, client, compile_options, device_list
 from deepinfer_neuron.runtime.memory import shareable_copy
 
 DOTS = {
