@@ -111,6 +111,11 @@ def settings() -> Settings:
     return Settings.from_environment(os.environ)
 
 
+def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that is started from this one: its own, and these variables."""
+    return {**os.environ, **variables}
+
+
 def neuron_variables() -> dict[str, str]:
     """The Neuron SDK's variables in this process's environment, by name."""
     return {name: value for name, value in sorted(os.environ.items()) if name.startswith("NEURON_")}

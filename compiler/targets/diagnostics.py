@@ -20,7 +20,7 @@ _LEVEL = re.compile(r"\[((?:INTERNAL_)?ERROR)\]\s*$")
 _FATAL = re.compile(r"^(?:.*\s)?F\s+\S+?:\d+\]\s*(?P<message>.+)")
 _BACKEND = re.compile(r"Backend exited with code -?\d+ and stderr: *(?P<message>.+)")
 _EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (?P<message>.+)")
-_UNCODED = (_FATAL, _BACKEND, _EXCEPTION)
+_CHECKS = (_FATAL, _BACKEND)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LEADING_DOTS = re.compile(r"^\.+(?=[^.\s])")
@@ -85,7 +85,7 @@ def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
 
     Of an output of many megabytes the two ends are read.
     """
-    lines = _log_lines(text)
+    lines = log_lines(text)
     places = [(number, match) for number, line in enumerate(lines) for match in _CODE.finditer(line)]
     found = [_coded(lines, places, position) for position in range(len(places))]
     return tuple(dict.fromkeys(found or _uncoded(lines)))
@@ -106,6 +106,22 @@ def normalise_message(message: str) -> str:
     """A message without numbers, paths, and names that have a number."""
     words = _WORD.sub(lambda match: _normalise_word(match[0]), message)
     return re.sub(r"\s+", " ", re.sub(r"\d+(?:\.\d+)?", "#", words)).strip()
+
+
+def log_lines(text: str) -> list[str]:
+    """Lines without colours and progress dots; a log line that another thread wrote into one is a line of its own."""
+    if len(text) > 2 * _END_CHARACTERS:
+        text = f"{text[:_END_CHARACTERS]}\n{text[-_END_CHARACTERS:]}"
+    plain = _COLOUR.sub("", text).replace("\r", "\n")
+    lines = _LOG_LINE_INSIDE.sub("\n", plain).splitlines()
+    return [_TRAILING_DOTS.sub("", _shorten(_LEADING_DOTS.sub("", line.rstrip()))) for line in lines]
+
+
+def failed_check(lines: Sequence[str]) -> str:
+    """The message of the first check that failed in the compiler, or of its back end's end; empty without one."""
+    return next(
+        (match["message"].strip() for pattern in _CHECKS for line in lines if (match := pattern.search(line))), ""
+    )
 
 
 def describe(diagnostic: Diagnostic) -> str:
@@ -132,15 +148,6 @@ def _normalise_word(word: str) -> str:
     if word.startswith("0x"):
         return "#"
     return "NAME" if _NUMBERED_NAME.search(word) else word
-
-
-def _log_lines(text: str) -> list[str]:
-    """Lines without colours and progress dots; a log line that another thread wrote into one is a line of its own."""
-    if len(text) > 2 * _END_CHARACTERS:
-        text = f"{text[:_END_CHARACTERS]}\n{text[-_END_CHARACTERS:]}"
-    plain = _COLOUR.sub("", text).replace("\r", "\n")
-    lines = _LOG_LINE_INSIDE.sub("\n", plain).splitlines()
-    return [_TRAILING_DOTS.sub("", _shorten(_LEADING_DOTS.sub("", line.rstrip()))) for line in lines]
 
 
 def _shorten(line: str) -> str:
@@ -185,7 +192,7 @@ def _coded(lines: list[str], places: list[tuple[int, re.Match[str]]], position: 
 
 def _uncoded(lines: list[str]) -> list[Diagnostic]:
     """Failed checks and exceptions, for compilers that end without a code."""
-    for pattern in _UNCODED:
+    for pattern in (*_CHECKS, _EXCEPTION):
         messages = [match["message"].strip() for line in lines if (match := pattern.search(line))]
         if messages:
             return [Diagnostic("", message, instruction=_first(_INSTRUCTION, [message])) for message in messages]

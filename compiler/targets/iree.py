@@ -14,13 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
-
 from ...errors import CompileCancelledError, CompileError, ConfigError
 from ...runtime.artifacts import Artifact
 from ...runtime.processor import processor_digest
-from ..lowering.context import shared_context
+from ..hlo.convert import portable_artifact
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
 from .process import ProcessLimits, ProcessResult, run_process
@@ -35,7 +32,9 @@ FLAGS = (
 )
 
 _PACKAGE = "iree-base-compiler"
-_MODULE, _PROGRAM = "module.mlir", "module.vmfb"
+MODULE, PROGRAM = "module.mlir", "module.vmfb"
+"""Names of the files with the module and with what is made of it."""
+
 _ERROR = re.compile(r"^(?:(?P<line>[^\s:]+:\d+):\d+: )?error: (?P<text>.+)$", re.MULTILINE)
 _LAST_LINES = 8
 
@@ -77,21 +76,26 @@ class IreeTarget:
             ConfigError: iree-compile is not installed.
         """
         fingerprint = self.fingerprint()
-        command = [str(_compiler_path()), *FLAGS, _MODULE, "-o", _PROGRAM]
+        command = command_line(MODULE, PROGRAM)
         with working_directory() as directory:
-            (directory / _MODULE).write_bytes(_portable(module.bytecode))
+            (directory / MODULE).write_bytes(portable_artifact(module.bytecode))
             result = run_process(command, directory, self.limits, self.cancelled)
             if result.outcome == "cancelled":
                 raise CompileCancelledError(f"iree: cancelled after {result.seconds:.1f} s; compile again to go on")
             if result.outcome != "ok":
                 raise CompileError(_message(result, command), result.output)
-            payload = (directory / _PROGRAM).read_bytes()
+            payload = (directory / PROGRAM).read_bytes()
         return module.artifact(self.name, payload, fingerprint, result.output)
 
 
 def iree_target() -> IreeTarget:
     """The target with the limits that the environment variables set for compilers."""
     return IreeTarget(ProcessLimits.from_settings())
+
+
+def command_line(module: str, program: str) -> list[str]:
+    """What compiles the portable artifact ``module``; raises ConfigError if iree-compile is not installed."""
+    return [str(_compiler_path()), *FLAGS, module, "-o", program]
 
 
 def _installed_version() -> str:
@@ -114,12 +118,6 @@ def _compiler_path() -> Path:
 
 def _missing() -> str:
     return "target iree needs its compiler: pip install 'deepinfer-neuron[iree]'"
-
-
-def _portable(bytecode: bytes) -> bytes:
-    oldest = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_12)
-    with shared_context():
-        return stablehlo.serialize_portable_artifact(ir.Module.parse(bytecode), oldest)
 
 
 def _message(result: ProcessResult, command: list[str]) -> str:

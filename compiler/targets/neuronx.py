@@ -27,7 +27,9 @@ from .working_directory import working_directory
 INTERNAL_ERROR_STATUS = 70
 """The status of a compiler that failed on a module itself, which has been seen to pass when it is run again."""
 
-_NEFF, _LOG = "module.neff", "log-neuron-cc.txt"
+NEFF, LOG = "module.neff", "log-neuron-cc.txt"
+"""Names of the files that the compiler writes."""
+
 _MODULES = {"mlir": "module.mlir", "hlo": "module.hlo.pb"}
 """Names of the file with the module, by its format."""
 
@@ -67,6 +69,16 @@ class NeuronTarget:
             raise ConfigError(f"numerics 'exact' repeats eager PyTorch on this machine and is no use for {self.name}")
         return device_options(self.name)
 
+    @property
+    def module_name(self) -> str:
+        """Name of the file with the module."""
+        return _MODULES[self.module_format]
+
+    def command_line(self, module: str, program: str) -> list[str]:
+        """What compiles the file ``module`` to the NEFF ``program``; raises ConfigError without a compiler."""
+        path = find_compiler(self.compiler).path
+        return self.flags.command_line(Path(module), Path(program), Path(LOG), str(path))
+
     def cancel(self) -> None:
         """See ``Target.cancel``."""
         self.cancelled.set()
@@ -80,8 +92,8 @@ class NeuronTarget:
             ConfigError: no compiler, or no local directory for it to work in.
         """
         compiler = find_compiler(self.compiler)
-        name, content = _MODULES[self.module_format], write_module(module, self.module_format)
-        command = self.flags.command_line(Path(name), Path(_NEFF), Path(_LOG), str(compiler.path))
+        name, content = self.module_name, write_module(module, self.module_format)
+        command = self.command_line(name, NEFF)
         failed: list[FailedRun] = []
         with working_directory() as parent:
             for attempt in range(1 + self.retries):
@@ -89,10 +101,10 @@ class NeuronTarget:
                 directory.mkdir()
                 (directory / name).write_bytes(content)
                 result = self._run(command, directory)
-                log = _read_log(directory, result)
-                damage = self._damage(directory / _NEFF) if result.outcome == "ok" else ""
+                log = read_log(directory / LOG, result)
+                damage = self.damage(directory / NEFF) if result.outcome == "ok" else ""
                 if result.outcome == "ok" and not damage:
-                    payload = (directory / _NEFF).read_bytes()
+                    payload = (directory / NEFF).read_bytes()
                     return module.artifact(self.name, payload, self._fingerprint(compiler), log)
                 failed.append(FailedRun(result, log, damage))
                 if not is_intermittent(failed[-1]):
@@ -101,7 +113,7 @@ class NeuronTarget:
         raise CompileError(message, "\n".join(run.log for run in failed))
 
     def _fingerprint(self, compiler: NeuronCompiler) -> str:
-        return f"neuronx-cc {compiler.version}; {' '.join(self.flags.words)}; {_MODULES[self.module_format]}"
+        return f"neuronx-cc {compiler.version}; {' '.join(self.flags.words)}; {self.module_name}"
 
     def _run(self, command: list[str], directory: Path) -> ProcessResult:
         result = run_process(command, directory, self.limits, self.cancelled)
@@ -109,7 +121,7 @@ class NeuronTarget:
             raise CompileCancelledError(f"{self.name}: cancelled after {result.seconds:.1f} s; compile again to go on")
         return result
 
-    def _damage(self, path: Path) -> str:
+    def damage(self, path: Path) -> str:
         """What is wrong with the program the compiler wrote; its hash is the Neuron runtime's to check."""
         try:
             read_neff(path, target=self.name, logical_core_size=self.flags.logical_core_size, verify_hash=False)
@@ -140,8 +152,7 @@ def is_intermittent(run: FailedRun) -> bool:
     return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
 
 
-def _read_log(directory: Path, result: ProcessResult) -> str:
-    """What the compiler printed, and what it wrote into its log file."""
-    path = directory / _LOG
+def read_log(path: Path, result: ProcessResult) -> str:
+    """What a compiler printed, and what it wrote into its log file."""
     logged = path.read_text(errors="replace") if path.exists() else ""
     return f"{result.output}\n{logged}" if logged else result.output

@@ -16,7 +16,8 @@ from deepinfer_neuron.compiler.lowering.options import LoweringOptions
 from deepinfer_neuron.compiler.lowering.record import record
 from deepinfer_neuron.errors import LoweringError
 from deepinfer_neuron.model.kernels.quantization import quantize_fp8
-from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice, client, compile_options, device_list
+from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
+from deepinfer_neuron.runtime.devices.pjrt_client import client, compile_options, device_list
 from host_programs import aligned
 from jaxlib import _hlo, _jax
 from stablehlo_texts import custom_call

@@ -77,7 +77,7 @@ def make_context():
     """An MLIR context with the dialects of StableHLO modules."""
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mlir.dialects import chlo, stablehlo
+    from jaxlib.mlir.dialects import chlo, mhlo, stablehlo
 
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
@@ -86,6 +86,8 @@ def make_context():
     context.load_all_available_dialects()
     chlo.register_dialect(context)
     stablehlo.register_dialect(context)
+    # A copy in an HLO proto has no form in StableHLO.
+    mhlo.register_mhlo_dialect(context)
     return context
 
 
