@@ -42,7 +42,7 @@ def write_bytecode(bytecode: bytes, format: ModuleFormat) -> bytes:
     """
     with shared_context():
         parsed = ir.Module.parse(bytecode)
-        main = ir.SymbolTable(parsed.operation)["main"]
+        main: Any = ir.SymbolTable(parsed.operation)["main"]
         inputs, outputs = len(main.type.inputs), len(main.type.results)
         aliases = _offered_aliases(main)
     if format == "hlo":

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 import torch
 from deepinfer_neuron.compiler.bisect.graph_python import graph_python
+from deepinfer_neuron.compiler.capture import capture
 from deepinfer_neuron.compiler.levels.step import Step, trace_step
+from deepinfer_neuron.compiler.pass_captured import pass_captured
+from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.errors import GraphError
+from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kernels.normalization import rms_norm
+from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.weights import load_model
+from deepinfer_neuron.target_numerics import target_numerics
 from host_programs import trace
 from hypothesis import given, settings
 from random_graphs import STEP_LISTS, RandomModel, example_inputs
@@ -154,3 +161,13 @@ def test_what_is_no_operator_is_refused_by_name() -> None:
         bare = fx.Graph()
         bare.output((bare.placeholder("x"),))
         graph_python(fx.GraphModule(nn.Module(), bare))
+
+
+@pytest.mark.slow
+def test_a_whole_decode_step_computes_the_same(nano_a: Path) -> None:
+    geometry = CacheGeometry.for_requests(max_context=96, max_requests=2, block_tokens=8)
+    model = load_model(open_checkpoint(nano_a), geometry, target_numerics("trn2"))
+    slots = model.decode_slots
+    inputs = {one.name: torch.full((2, *one.row_shape), one.pad_value, dtype=one.dtype) for one in slots}
+    passed = pass_captured(capture(model, inputs), find_target("trn2"), slots)
+    assert_computes_the_same(passed.module)

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -14,13 +15,14 @@ from pathlib import Path
 import pytest
 import stablehlo_texts
 import torch
-from deepinfer_neuron.compiler.bisect.probe import IDENTITY, CompileProbe
+from deepinfer_neuron.compiler.bisect.probe import IDENTITY, CompileProbe, shorten
 from deepinfer_neuron.compiler.bisect.probe_compiler import ProbeCompiler, probe_compiler
 from deepinfer_neuron.compiler.bisect.subject import Candidate
 from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
+from deepinfer_neuron.errors import CompileCancelledError, ConfigError
 from deepinfer_neuron.settings import Settings
 from host_programs import trace
 from neuron_compilers import install_compiler
@@ -119,3 +121,142 @@ def test_a_fault_has_its_signature(fault, signature, tmp_path, monkeypatch):
     verdict = ask(compiler, PRODUCT, seconds=seconds, memory_bytes=400 << 20, output_bytes=1 << 20)
     assert verdict.signature == signature
     assert len(verdict.log) < 10_000
+
+
+def test_a_damaged_log_file_and_much_of_it_are_no_obstacle():
+    code = (
+        "import sys; open('more.txt', 'wb').write(b'\\xff' * 9000 + b'\\n[NCC_ILSA062] too deep: 17\\n'); sys.exit(70)"
+    )
+    verdict = ask(replace(python(code), log_name="more.txt"))
+    assert verdict.signature == Signature("error", "ILSA062", "too deep: #")
+    assert "characters left out" in verdict.log and verdict.log.endswith("too deep: 17\n")
+
+
+def test_success_without_the_output_is_an_error_and_with_it_is_none():
+    verdict = ask(python("pass", "{input} {output.bin}"))
+    assert verdict.signature == Signature("error", message="reported success: it wrote no program.bin")
+    assert ask(python("import sys; open(sys.argv[2], 'w')", "{input} {output}")).signature is None
+    assert ask(python("pass")).signature is None
+
+
+def test_the_command_gets_its_environment_and_that_of_this_process(monkeypatch):
+    monkeypatch.setenv("OF_THIS_PROCESS", "7")
+    code = "import os; print(os.environ['OF_THIS_PROCESS'], os.environ['COLOUR'])"
+    assert ask(replace(python(code), environment={"COLOUR": "red"})).log == "7 red\n"
+
+
+def test_paths_that_are_not_ascii_are_fine(tmp_path):
+    tool = tmp_path / "l'outil 道具.sh"
+    tool.write_text('#!/bin/sh\ngrep -q func "$1" && echo "é" > "$2"\n')
+    tool.chmod(0o755)
+    compiler = probe_compiler(None, f'"{tool}" {{input.mlir}} {{output}}')
+    assert ask(compiler).signature is None
+    assert ask(replace(compiler, output_name="œuvre")).signature is None
+
+
+@pytest.mark.parametrize("content", ["", "#!/no/such/interpreter\n", "\x7fELF"], ids=["missing", "script", "binary"])
+def test_a_compiler_that_cannot_be_started_is_no_verdict(content, tmp_path):
+    path = tmp_path / "compiler"
+    path.write_text(content)
+    path.chmod(0o755)
+    compiler = probe_compiler(None, f"{path} {{input}}")
+    if not content:
+        path.unlink()
+    with pytest.raises(ConfigError, match=r"cannot start .*compiler"):
+        ask(compiler)
+
+
+def test_a_candidate_that_the_format_has_no_form_for_is_invalid():
+    compiler = probe_compiler(None, "true {input.vhlo}")
+    verdict = ask(compiler, of_text(stablehlo_texts.top_k("f32")))
+    assert verdict.signature is not None and verdict.signature.outcome == "invalid"
+    assert verdict.signature.message.startswith("the module cannot be written as a portable artifact")
+
+
+def start(probe: CompileProbe, candidate: Candidate, cancel: threading.Event) -> tuple[threading.Thread, list[object]]:
+    """A probe in a thread of its own, and what will have come of it."""
+    ends: list[object] = []
+
+    def run() -> None:
+        try:
+            ends.append(probe(candidate, cancel))
+        except Exception as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, ends
+
+
+def test_another_thread_can_cancel_one_probe_of_two(tmp_path, monkeypatch, work):
+    hanging = CompileProbe(neuron(tmp_path, monkeypatch, "hang"))
+    cancelled, other = threading.Event(), threading.Event()
+    first, first_ends = start(hanging, IDENTITY, cancelled)
+    second, second_ends = start(hanging, PRODUCT, other)
+    while len([one for one in work.iterdir() if (one / "output.txt").exists()]) < 2:
+        time.sleep(0.02)
+    cancelled.set()
+    first.join()
+    assert [type(end) for end in first_ends] == [CompileCancelledError]
+    assert second.is_alive() and len(list(work.iterdir())) == 1
+    other.set()
+    second.join()
+    assert [type(end) for end in second_ends] == [CompileCancelledError]
+
+
+def test_what_was_cancelled_before_is_not_started():
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(CompileCancelledError, match="before it began"):
+        CompileProbe(probe_compiler(None, "false {input}"))(IDENTITY, cancel)
+
+
+def test_probes_at_once_do_not_take_each_others_answers():
+    code = "import sys; text = open(sys.argv[1]).read(); sys.exit('error: ' + ('sort' if 'sort' in text else 'none'))"
+    probe = CompileProbe(python(code))
+    runs = [start(probe, (SORT, IDENTITY)[number % 2], threading.Event()) for number in range(6)]
+    for thread, _ in runs:
+        thread.join()
+    signatures = [verdict.signature for _, ends in runs for verdict in ends if isinstance(verdict, Verdict)]
+    assert signatures == [Signature("error", message="sort"), Signature("error", message="none")] * 3
+
+
+@pytest.mark.parametrize("target", ["host", "iree"])
+def test_a_real_compiler_takes_a_module_and_refuses_another(target):
+    compiler = probe_compiler(target, None)
+    assert ask(compiler).signature is None
+    assert ask(compiler, PRODUCT).signature is None
+    verdict = ask(compiler, of_text(stablehlo_texts.custom_call("Nowhere")))
+    assert verdict.signature is not None and (verdict.signature.outcome, verdict.signature.code) == ("error", "")
+    said = {"host": "NOT_FOUND: No registered implementation for untyped custom call to Nowhere for Host"}
+    expected = said.get(
+        target, "failed to legalize operation 'stablehlo.custom_call' that was explicitly marked illegal"
+    )
+    assert verdict.signature.message == expected
+    assert "Nowhere" in verdict.log
+
+
+@pytest.mark.parametrize("target", ["host", "iree"])
+def test_a_real_compiler_that_takes_too_much_is_ended(target):
+    compiler = probe_compiler(target, None)
+    assert ask(compiler, PRODUCT, seconds=0.01).signature == Signature("timeout")
+    assert ask(compiler, PRODUCT, memory_bytes=1 << 20).signature == Signature("out of memory")
+
+
+def test_every_format_reaches_the_command():
+    formats = {
+        "text": b"#loc",
+        "mlir": b"ML\xefR",
+        "portable": b"ML\xefR",
+        "hlo": b"\n\x04main",
+        "python": b"import torch",
+    }
+    for format, start_of_it in formats.items():
+        code = f"import sys; assert open(sys.argv[1], 'rb').read().startswith({start_of_it!r})"
+        compiler = replace(python(code), format=format)
+        assert ask(compiler).signature is None and ask(compiler, PRODUCT).signature is None, format
+
+
+def test_a_log_is_shortened_in_the_middle():
+    assert shorten("a" * 10, 10) == "a" * 10
+    assert shorten("abcdefghijkl", 8) == "ab\n[4 characters left out]\nghijkl"
