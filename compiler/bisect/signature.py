@@ -2,7 +2,7 @@
 
 A code says most. Without one, the lines that compilers end with are looked for in this order: an MLIR error, a failed
 check of neuronx-cc, an assertion or another last word of a C++ program, a Python exception (which may only report that
-the program it started has died, and so comes after it), and the last line.
+the program it started has died, and so comes after it), and the last line that is no progress.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_WORDS = tuple(
     map(
         re.compile,
         (
-            r"(?P<message>Assertion .+)",
+            r"(?P<message>Assertion (?:`|'|failure|failed).+)",
             r"(?P<message>LLVM ERROR: .+)",
             r"(?P<message>Check failed: .+)",
             r"(?P<message>UNREACHABLE executed.*)",
@@ -41,9 +41,15 @@ _LAST_WORDS = tuple(
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"^(?P<message>(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$")
 
-_LONGEST = 300
+_PROGRESS = re.compile(r"^\S*\d{4}-\d\d-\d\d[T ]\S+\s.*\b(?:DEBUG|INFO|USER|WARNING)\b")
+"""A line that a log has with and without a failure."""
+
+_READ, _LONGEST = 1000, 300
+"""Characters of a message that are read, and those of one that are kept."""
+
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
 _SHELL = re.compile(r"^(?:\S*/)?(?:ba|da|z)?sh: (?:line )?\d+: ")
+_COMMENT = re.compile(r"/\*.*?\*/")
 _PRINTED_OPERATION = re.compile(r':\s*(?:%[\w:#.$-]+(?:,\s*)?)+\s*=\s*"?[\w.]+.*|:\s*"\w+\.\w+"\(.*')
 _HLO_TYPE = r"\b(?:pred|token|bf16|[suf]\d+\w*|c\d+)\[[^\]]*\](?:\{[^}]*\})?"
 _INSTRUCTION = re.compile(rf"%?[\w.-]+ = (?:\([^=]*?\)|{_HLO_TYPE}) (?P<opcode>[a-z][\w-]*)\(.*")
@@ -113,8 +119,9 @@ def stable_message(message: str) -> str:
     """
     if _UNPRINTABLE.search(message):
         return ""
-    text = _PRINTED_OPERATION.sub("", _SHELL.sub("", message))
-    text = _INSTRUCTION.sub(r"NAME = TYPE \g<opcode>", text)
+    text = _COMMENT.sub("", _SHELL.sub("", message[:_READ]))
+    text = _INSTRUCTION.sub(r"NAME is TYPE \g<opcode>", text)
+    text = _PRINTED_OPERATION.sub("", text)
     for pattern in _TYPES:
         text = pattern.sub("TYPE", text)
     text = _without_bracketed_types(text)
@@ -172,7 +179,8 @@ def _last_exception(lines: Sequence[str]) -> str:
 
 
 def _last_line(lines: Sequence[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    said = (line.strip() for line in reversed(lines) if not _PROGRESS.match(line))
+    return next((line for line in said if line.strip(".")), "")
 
 
 _FINDERS: tuple[Callable[[Sequence[str]], str], ...] = (
