@@ -1,5 +1,6 @@
 """What XLA's conversion leaves out of an HLO proto, or writes in a way that older readers do not take.
 
+* The module's own id, a counter of the process that made it, is left out: equal modules are equal bytes.
 * Ids are renumbered: XLA's have 64 bits since 2025 (the computation's in the upper half), older readers keep 32.
 * Parameters and the root carry the names that the program's tensors get (``neff_input_names``, ``neff_output_names``),
   as NKIPy, AWS's public HLO builder, has them.
@@ -19,7 +20,7 @@ from itertools import chain, count
 from ...errors import ArtifactError
 from .wire import Field, message, pack, read_fields, unpack, varint, write_fields
 
-_MODULE_COMPUTATIONS, _MODULE_ENTRY_ID, _MODULE_ALIASES = 3, 6, 8
+_MODULE_COMPUTATIONS, _MODULE_ID, _MODULE_ENTRY_ID, _MODULE_ALIASES = 3, 5, 6, 8
 _COMPUTATION_INSTRUCTIONS, _COMPUTATION_ID, _COMPUTATION_ROOT = 2, 5, 6
 _NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER_NUMBER = 1, 2, 3, 7, 9
 _ID, _OPERANDS, _CONTROL_PREDECESSORS, _CALLED, _FRONTEND_ATTRIBUTES = 35, 36, 37, 38, 68
@@ -58,7 +59,7 @@ class _ModulePatch:
         self._entry = _number(fields, _MODULE_ENTRY_ID)
 
     def written(self) -> bytes:
-        return write_fields(map(self._module_field, self._fields))
+        return write_fields(self._module_field(one) for one in self._fields if one.number != _MODULE_ID)
 
     def _module_field(self, field: Field) -> Field:
         if field.number == _MODULE_COMPUTATIONS:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from deepinfer_neuron.compiler.capture import capture
-from deepinfer_neuron.compiler.hlo.convert import default_names, hlo_proto, write_module
+from deepinfer_neuron.compiler.hlo.convert import default_names, hlo_proto, write_bytecode, write_module
 from deepinfer_neuron.compiler.hlo.patch import TensorNames
 from deepinfer_neuron.compiler.hlo.wire import read_fields
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
@@ -133,3 +133,14 @@ def test_custom_calls_stay():
 def test_names_are_as_many_as_tensors():
     with pytest.raises(LoweringError, match="1 input and 3 output names for a module of 2 inputs and 3 outputs"):
         hlo_proto(lowered(lambda x, y: (x, y, x + y)), TensorNames(["x"], ["a", "b", "c"]))
+
+
+def test_equal_modules_are_equal_bytes():
+    module = lowered(lambda x, y: (torch.softmax(x + y, -1), x), (X, Y), {0: 0})
+    assert hlo_proto(module, default_names(module)) == hlo_proto(module, default_names(module))
+
+
+def test_bytecode_alone_says_how_it_is_called():
+    module = lowered(lambda x, y: (x * y, x + y), (X, Y), {1: 0})
+    for format in ("mlir", "hlo"):
+        assert write_bytecode(module.bytecode, format) == write_module(module, format)
