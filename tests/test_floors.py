@@ -20,7 +20,7 @@ FLOORS = {
     **dict.fromkeys(
         ("llm", "loading", "decode_source", "ahead_of_time", "golden_run", "preflight", "target_numerics"), 4
     ),
-    **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress"), 4),
+    **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress", "bisect_report"), 4),
     **dict.fromkeys(("demo", "demo_tables", "verify", "verify_tables", "benchmarks"), 4),
     **dict.fromkeys(("cli", "cli_bench", "cli_cache", "cli_compile", "cli_doctor", "cli_options", "cli_vendor"), 5),
     **dict.fromkeys(("__main__", "__init__"), 5),
