@@ -1,0 +1,140 @@
+"""Results of bisections that nobody ran, around real modules."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from deepinfer_neuron.bisect_report.recipe import Recipe
+from deepinfer_neuron.compiler.bisect.result import BisectResult, HistoryPoint, OtherFailure, Reproduction, Stage
+from deepinfer_neuron.compiler.bisect.subject import Candidate, Item
+from deepinfer_neuron.compiler.bisect.verdict import Signature
+from deepinfer_neuron.compiler.lowering.context import shared_context
+from deepinfer_neuron.compiler.lowering.lower import lower_graph
+from deepinfer_neuron.compiler.lowering.options import device_options
+from host_programs import trace
+from jaxlib.mlir import ir
+from neuron_compilers import install_compiler
+from stablehlo_texts import identity, sort
+
+SORT = Signature("error", "EVRF029", "Operation sort is not supported")
+OUTPUT = "module.neff"
+
+
+def bytecode(text: str) -> bytes:
+    """A module as bytecode."""
+    buffer = io.BytesIO()
+    with shared_context():
+        ir.Module.parse(text).operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def sorting() -> Candidate:
+    """A module that the stand-in compiler refuses."""
+    return Candidate(1, bytecode(sort("sort")))
+
+
+def accepted() -> Candidate:
+    """A module that every compiler takes."""
+    return Candidate(0, bytecode(identity("tensor<4xf32>")))
+
+
+def traced() -> Candidate:
+    """Two operations with their graph; the second result takes over the memory of the first input."""
+
+    def step(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.sin(x)
+        return y, cache + y
+
+    graph = trace(step, torch.zeros(4), torch.zeros(4))
+    module = lower_graph(graph, device_options("trn2"), {1: 0})
+    return Candidate(2, module.bytecode, graph, {1: 0})
+
+
+def program(count: int = 12, regions: int = 3) -> list[Item]:
+    """``count`` operations in a chain that is also read five items later, in regions, and two results."""
+    items = [
+        Item(
+            name=f"%op_{index}",
+            text=f"%op_{index} = aten.add.Tensor(%op_{index - 1}, %op_{index - 5}) : f32[4]",
+            line=f"model/moe.py:{10 + index % 90}",
+            group=f"layers.{index * regions // count}",
+            reads=tuple(one for one in (index - 5, index - 1) if one >= 0),
+        )
+        for index in range(count)
+    ]
+    ends = [Item(f"result {n}", f"return %op_{count - 1 - n}", reads=(count - 1 - n,), is_result=True) for n in (0, 1)]
+    return [*items, *ends]
+
+
+def make_result(**changes: Any) -> BisectResult:
+    """A complete result of a program of twelve operations, two of which are kept."""
+    result = BisectResult(
+        subject="nano, batch 4, trn2",
+        compiler="trn2",
+        command=("neuronx-cc", "compile", "{input}", "--output={output}"),
+        version="neuronx-cc 2.27; --target=trn2",
+        signature=SORT,
+        runs=3,
+        first=Reproduction(3, 3),
+        last=Reproduction(5, 5),
+        items=program(),
+        kept=(3, 8),
+        minimal=sorting(),
+        smallest_module=sorting(),
+        simplifications=("tensor %a: 512 rows to 4",),
+        good=accepted(),
+        removals=("%op_3: it compiles", "%op_8: it compiles"),
+        is_minimal=True,
+        complete=True,
+        others=(OtherFailure(Signature("signal", "SIGSEGV"), accepted(), 2),),
+        introduced_by="",
+        stages=(Stage("regions", 12, 6, 4, 41.5), Stage("operations", 6, 2, 7, 72.0)),
+        history=history([(12, True), (6, True), (3, False), (2, True), (1, False)]),
+        probes=11,
+        known=2,
+        bound=6.1,
+        seconds=113.5,
+    )
+    return replace(result, **changes)
+
+
+def history(answers: Sequence[tuple[int, bool]]) -> tuple[HistoryPoint, ...]:
+    """Sizes that were asked about, and whether they failed; each took a probe."""
+    points: list[HistoryPoint] = []
+    for probes, (size, failed) in enumerate(answers, 1):
+        best = min([size, points[-1].best] if points else [size]) if failed else points[-1].best
+        points.append(HistoryPoint("operations", size, failed, probes, best))
+    return tuple(points)
+
+
+def standin_recipe(directory: Path, module: bytes | None = None, fault: str = "", **changes: Any) -> Recipe:
+    """How the stand-in for neuronx-cc is started; see its ``faults.py``."""
+    compiler = install_compiler(directory, fault)
+    words = ("compile", "{input}", "--framework=XLA", "--target=trn2", "--logfile=cc.txt", "--output={output}")
+    recipe = Recipe(
+        command=(str(compiler), *words),
+        input_name="module.mlir",
+        output_name=OUTPUT,
+        module=sorting().module if module is None else module,
+        log_name="cc.txt",
+        environment={"PYTHONPATH": str(package_parent())},
+        seconds=300.0,
+    )
+    return replace(recipe, **changes)
+
+
+def shell_recipe(script: str, **changes: Any) -> Recipe:
+    """A compiler that is a line of shell."""
+    recipe = Recipe(("/bin/sh", "-c", script, "sh", "{input}", "{output}"), "module.mlir", "out", b"module")
+    return replace(recipe, **changes)
+
+
+def package_parent() -> Path:
+    """Where the package is imported from."""
+    return Path(sys.modules["deepinfer_neuron"].__file__ or "").parents[1]
