@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -149,7 +148,7 @@ def _header(result: BisectResult, recipe: Recipe, case: Case) -> Iterator[str]:
 
 
 def run_repro(directory: Path, words: Sequence[str] = (), seconds: float | None = None) -> ReproRun:
-    """Run the script isolated from this process: no variables and paths of Python's, another working directory.
+    """Run the script isolated from this process: it sees no paths of Python's but its own, and works elsewhere.
 
     Args:
         directory: that holds it.
@@ -159,12 +158,10 @@ def run_repro(directory: Path, words: Sequence[str] = (), seconds: float | None 
     Raises:
         CompileCancelledError: it was ended.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryDirectory(prefix="deepinfer-neuron-") as elsewhere:
         process = subprocess.Popen(
             [sys.executable, "-I", str((directory / SCRIPT).resolve()), *words],
             cwd=elsewhere,
-            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -175,8 +175,8 @@ def run_once(case: Case, command: Sequence[str], module: bytes, options: argpars
         log = directory / case.log_name
         if case.log_name and log.is_file():
             text += "\n" + log.read_text(errors="replace")
-        if outcome == "ok" and not (directory / case.output_name).exists():
-            outcome, text = "error", f"{text}\nit ended with status 0 and wrote no {case.output_name}"
+        if outcome == "ok" and case.output_name and not (directory / case.output_name).exists():
+            outcome, text = "error", f"{text}\nreported success: it wrote no {case.output_name}"
     return Ending(outcome, signal_name(-status) if outcome == "signal" else "", text)
 
 

@@ -13,7 +13,7 @@ ADVANCE = 0.62
 
 @dataclass(frozen=True)
 class Box:
-    """A rounded rectangle; ``title`` is shown when a pointer rests on it."""
+    """A rectangle with round corners; ``title`` is shown when a pointer rests on it."""
 
     x: float
     y: float
@@ -21,6 +21,7 @@ class Box:
     height: float
     style: str
     title: str = ""
+    radius: float = 6
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,14 @@ STYLE = "\n".join(
 )
 
 
-def to_svg(drawing: Drawing) -> str:
-    """The markup of a drawing; texts are escaped."""
+def to_svg(drawing: Drawing, name: str = "step", style: str = STYLE) -> str:
+    """The markup of a drawing; texts are escaped. Rules of ``style`` begin with the class ``name``."""
     size = f'width="{drawing.width:.0f}" height="{drawing.height:.0f}"'
     view = f'viewBox="0 0 {drawing.width:.0f} {drawing.height:.0f}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="step" role="img" {size} {view}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{name}" role="img" {size} {view}>',
         f"<title>{markup_text(drawing.title)}</title>",
-        f"<style>\n{STYLE}\n</style>",
+        f"<style>\n{style}\n</style>",
         *map(_shape, drawing.shapes),
         "</svg>",
     ]
@@ -58,8 +58,8 @@ def to_svg(drawing: Drawing) -> str:
 def _shape(shape: Shape) -> str:
     match shape:
         case Box():
-            place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" rx="6"'
-            return f'<rect class="{shape.style}" {place}>{_title(shape.title)}</rect>'
+            place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}"'
+            return f'<rect class="{shape.style}" {place} rx="{shape.radius:.0f}">{_title(shape.title)}</rect>'
         case Dot():
             place = f'cx="{shape.x:.1f}" cy="{shape.y:.1f}" r="{shape.radius:.1f}"'
             return f'<circle class="{shape.style}" {place}>{_title(shape.title)}</circle>'
