@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from torch import fx
 
-from ...errors import BisectError
+from ...errors import BisectError, LoweringError
 from .criterion import Criterion
 from .graph_subject import GraphSubject
 from .item_reduction import reduce_items
 from .module_reduction import reduce_module
+from .module_simplifications import candidate_of
 from .module_subject import ModuleSubject
 from .probe_compiler import ProbeCompiler
 from .prober import BudgetSpentError, Prober
@@ -82,7 +83,7 @@ def bisect(
         subject=title,
         compiler=compiler.name,
         command=compiler.command,
-        version=compiler.version,
+        version=compiler.fingerprint,
         signature=criterion.wanted,
         runs=criterion.runs,
         first=first,
@@ -190,11 +191,14 @@ class _Search:
         if graph is None or not self._options.simplify:
             return False
         self.questions.stage = "simpler graphs"
-        candidates: list[Candidate] = []
 
         def fails(module: fx.GraphModule, aliases: Mapping[int, int]) -> bool:
-            candidates.append(self._candidate(module, aliases))
-            return self.questions.fails(candidates[-1])
+            try:
+                candidate = self._candidate(module, aliases)
+            except LoweringError:
+                # Operators' own checks let types pass that their lowering refuses.
+                return False
+            return self.questions.fails(candidate)
 
         before = self.minimal.size
         module, aliases, titles = simplify(graph, self.minimal.aliases, fails)
@@ -239,10 +243,9 @@ class _Search:
         """Go on with the operations of the module that the minimal graph is lowered to."""
         if self.minimal.graph is None:
             return
-        before = ModuleSubject(self.minimal.module).candidate_of_all().size
-        self.questions.stage = "module"
+        before = candidate_of(self.minimal.module).size
         self.smallest_module = reduce_module(self.minimal, self.questions)
-        self._end_stage(self.questions.stage, before, self.smallest_module.size)
+        self._end_stage("module", before, self.smallest_module.size)
 
     def _reduce_others(self) -> None:
         """Reduce what else was met, too; the operations only."""

@@ -53,9 +53,13 @@ class GraphSubject:
         self._versions = RootVersions(module, self.aliases).held
         self._decompositions = Decompositions(options)
 
-    @cached_property
+    @property
     def items(self) -> Sequence[Item]:
         """See ``Subject.items``."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> Sequence[Item]:
         indices = {node: index for index, node in enumerate(self._calls)}
 
         def reads(sources: Iterable[fx.Node]) -> tuple[int, ...]:

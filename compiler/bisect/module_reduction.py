@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .item_reduction import reduce_items
-from .module_simplifications import PROPOSERS
-from .module_subject import ModuleSubject, inlined
+from .module_inlining import inlined
+from .module_simplifications import PROPOSERS, ModuleProposal, candidate_of
+from .module_subject import ModuleSubject
 from .questions import Questions, SubjectQuestions
 from .subject import Candidate
 
 
 def reduce_module(candidate: Candidate, questions: Questions) -> Candidate:
     """The smallest module that still fails, of a candidate that does; raises BudgetSpentError."""
-    best = _fewest_operations(candidate, questions)
+    best = _simplified(_fewest_operations(candidate, questions), questions)
     written_out = inlined(best.module)
-    if written_out != best.module:
-        whole = _candidate(written_out)
-        if questions.fails(whole):
-            best = _fewest_operations(whole, questions)
-    return _simplified(best, questions)
+    if written_out == best.module:
+        return best
+    whole = candidate_of(written_out)
+    questions.stage = "module: functions written out"
+    return _simplified(_fewest_operations(whole, questions), questions) if questions.fails(whole) else best
 
 
 def _fewest_operations(candidate: Candidate, questions: Questions) -> Candidate:
     asked = SubjectQuestions(ModuleSubject(candidate.module), questions, "module: ")
+    asked.begin("whole")
     whole = asked.candidate(range(len(asked.subject.items)))
     if whole is None or not questions.fails(whole):
         return candidate
-    kept = reduce_items(asked, (), lambda stage, kept: None)
-    return asked.candidate(kept) or candidate
+    return asked.candidate(reduce_items(asked, (), lambda stage, kept: None)) or candidate
 
 
 def _simplified(candidate: Candidate, questions: Questions) -> Candidate:
-    """The fixpoint of the proposals that still fail."""
-    best = candidate
-    proposals: Sequence[bytes] = [one for proposer in PROPOSERS for one in proposer(best.module)]
-    while proposals:
-        simpler = next((one for one in map(_candidate, proposals) if questions.fails(one)), None)
-        if simpler is None:
-            return best
-        best = simpler
-        proposals = [one for proposer in PROPOSERS for one in proposer(best.module)]
-    return best
+    """Take the first simpler module that fails, again and again, until none does."""
+    questions.stage = "module: simpler"
+    simpler = _first_failing(candidate, questions)
+    while simpler is not None:
+        candidate, simpler = simpler, _first_failing(simpler, questions)
+    return candidate
 
 
-def _candidate(module: bytes) -> Candidate:
-    subject = ModuleSubject(module)
-    return subject.candidate(range(len(subject.items)))
+def _first_failing(candidate: Candidate, questions: Questions) -> Candidate | None:
+    proposals = (proposal for proposer in PROPOSERS for proposal in proposer(candidate.module))
+    return next((one for one in map(_proposed, proposals) if questions.fails(one)), None)
+
+
+def _proposed(proposal: ModuleProposal) -> Candidate:
+    return candidate_of(proposal.module)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from deepinfer_neuron.compiler.bisect.subject import Candidate, Item
 from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
+from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.errors import CompileCancelledError, GraphError
+from jaxlib.mlir import ir
 
 CRASH = Signature("error", "EBVF030", "too many instructions")
 OTHER = Signature("signal", "SIGSEGV")
@@ -59,3 +61,18 @@ class StandInProbe:
         if cancel.is_set():
             raise CompileCancelledError("cancelled")
         return Verdict(self.answer(members(candidate)), 0.0, "what a compiler says")
+
+
+class ModuleProbe:
+    """A stand-in for a compiler that fails by the text of the module it is given; keeps the texts."""
+
+    def __init__(self, answer: Callable[[str], Signature | None]):
+        self.answer = answer
+        self.asked: list[str] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, candidate: Candidate, cancel: threading.Event) -> Verdict:
+        with self._lock, shared_context():
+            text = str(ir.Module.parse(candidate.module))
+            self.asked.append(text)
+            return Verdict(self.answer(text), 0.0, "what a compiler says")

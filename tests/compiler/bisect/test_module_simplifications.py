@@ -130,8 +130,9 @@ def test_an_argument_that_lends_its_memory_stays():
     proposals = list(merged_arguments(merging.encode()))
     assert titles(proposals) == [f"arguments {one} are one" for one in ("0, 1, 3", "0, 1", "0, 3", "1, 3")]
     assert [candidate_of(one.module).aliases for one in proposals] == [{0: 0}, {0: 0}, {0: 1}, {0: 1}]
-    both = f"""func.func public @main(%x: {F2} {{tf.aliasing_output = 0 : i32}}, %z: {F2} {{tf.aliasing_output = 1 : i32}})
-      -> ({F2}, {F2}) {{ return %x, %z : {F2}, {F2} }}"""
+    both = f"""func.func public @main(
+      %x: {F2} {{tf.aliasing_output = 0 : i32}}, %z: {F2} {{tf.aliasing_output = 1 : i32}}
+    ) -> ({F2}, {F2}) {{ return %x, %z : {F2}, {F2} }}"""
     assert list(merged_arguments(both.encode())) == []
 
 
