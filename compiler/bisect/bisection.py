@@ -240,9 +240,7 @@ class _Search:
         self.last = Reproduction(sum(map(self.questions.criterion.accepts, verdicts)), len(verdicts))
 
     def _reduce_module(self) -> None:
-        """Go on with the operations of the module that the minimal graph is lowered to."""
-        if self.minimal.graph is None:
-            return
+        """Go on with the operations of the module, and of the functions that it calls."""
         before = candidate_of(self.minimal.module).size
         self.smallest_module = reduce_module(self.minimal, self.questions)
         self._end_stage("module", before, self.smallest_module.size)

@@ -93,7 +93,7 @@ def _proposals(
     verb: str,
 ) -> Iterator[ModuleProposal]:
     """One change to everything that is found, then to each of it."""
-    with shared_context():
+    with shared_context(), ir.Location.unknown():
         count = len(found(entry_of(ir.Module.parse(module))))
     if not count:
         return
@@ -124,7 +124,8 @@ def _proposal(title: str, module: bytes, change: Callable[[Entry], None]) -> Ite
 def _constants_to_zero(entry: Entry) -> list[Any]:
     constants = [one for one in nested(entry.module.operation) if one.name == _CONSTANT]
     zeros = [_zero_of(one) for one in constants]
-    return [one for one, zero in zip(constants, zeros, strict=True) if zero not in (None, one.attributes["value"])]
+    pairs = [(one, zero) for one, zero in zip(constants, zeros, strict=True) if zero is not None]
+    return [one for one, zero in pairs if zero != one.attributes["value"]]
 
 
 def _zero_of(constant: Any) -> ir.Attribute | None:

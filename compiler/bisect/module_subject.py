@@ -84,9 +84,13 @@ class ModuleSubject:
             self._called = [called_by(one) for one in self._entry.operations]
             self._aliases = aliases_of(module, self._entry.function)
 
-    @cached_property
+    @property
     def items(self) -> Sequence[Item]:
         """See ``Subject.items``. A group is a run of operations that come from one file of the model."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> Sequence[Item]:
         with shared_context():
             state = ir.AsmState(self._entry.module.operation)
             lines = [file_and_line(one) for one in self._entry.operations]

@@ -33,7 +33,7 @@ NESTED = f"""
       stablehlo.return %go : tensor<i1>
     }} do {{
       %next = stablehlo.add %i, %one : tensor<i32>
-      %a = call @outer(%w) : ({F4}) -> {F4} loc("model/loop.py":3:0)
+      %a = func.call @outer(%w) : ({F4}) -> {F4} loc("model/loop.py":3:0)
       %b = stablehlo.add %a, %x : {F4}
       stablehlo.return %next, %b : tensor<i32>, {F4}
     }}

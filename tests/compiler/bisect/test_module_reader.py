@@ -12,8 +12,8 @@ from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
 from deepinfer_neuron.compiler.lowering.record import record
 from deepinfer_neuron.errors import ArtifactError
+from deepinfer_neuron.model.kernels.experts import route
 from deepinfer_neuron.model.kernels.quantization import quantize_fp8
-from deepinfer_neuron.model.kernels.routing import route
 from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
 from lowered_modules import main_of, parsed, run_module, text_of
@@ -31,7 +31,7 @@ def lowered() -> LoweredModule:
 
 
 def portable(text: str) -> bytes:
-    return stablehlo.serialize_portable_artifact_str(text, stablehlo.get_minimum_version())
+    return stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
 
 
 def test_every_form_of_a_module_is_read(lowered, tmp_path):
@@ -66,11 +66,9 @@ def test_composites_with_several_results_come_back_from_a_proto():
 
 
 def test_lines_survive_a_proto():
-    text = main(
-        "%x: tensor<2xf32>", '%y = stablehlo.negate %x : tensor<2xf32> loc("model/moe.py":80:0)', "tensor<2xf32>"
-    )
-    with shared_context():
-        computation = _jax.mlir.mlir_module_to_xla_computation(text, use_tuple_args=False, return_tuple=False)
+    location = 'loc("negate"("model/moe.py":80:0))'
+    text = main("%x: tensor<2xf32>", f"%y = stablehlo.negate %x : tensor<2xf32> {location}", "tensor<2xf32>")
+    computation = _jax.mlir.mlir_module_to_xla_computation(text, use_tuple_args=False, return_tuple=False)
     (item, _) = ModuleSubject(computation.as_serialized_hlo_module_proto()).items
     assert item.line == "model/moe.py:80"
 
