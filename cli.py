@@ -24,6 +24,7 @@ from .cli_options import (
     NumericsMode,
     Size,
     Switch,
+    TargetOption,
 )
 from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
 
@@ -151,10 +152,7 @@ def run(
         typer.Option(help="Default: eager if DEEPINFER_ENFORCE_EAGER, else DEEPINFER_NEURON_GRAPH_MODE, else whole."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Prompts that are decoded together.")] = 1,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Whose compiler and fp8 range are used. Default: that of DEEPINFER_NEURON_DEVICE."),
-    ] = None,
+    target: TargetOption = None,
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),

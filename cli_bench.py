@@ -30,7 +30,7 @@ def bench_steps(
     batch_sizes: SizesOption = "1,2,4,8",
     rounds: RoundsOption = 15,
     inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
-    target: TargetOption = "host",
+    target: TargetOption = None,
     json: JsonOption = None,
 ) -> None:
     """Latency, error against eager and cold compile of one step: eager, Inductor and ours."""

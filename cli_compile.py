@@ -26,7 +26,7 @@ def compile_step(
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),
-    target: TargetOption = "host",
+    target: TargetOption = None,
     context: Annotated[int, typer.Option(min=1, help="Tokens that a request can hold.")] = 1024,
     requests: Annotated[
         int | None, typer.Option(min=1, help="Requests served at once; as many as the largest batch if omitted.")
@@ -57,6 +57,12 @@ def compile_step(
             help="Compile nothing: list what the target's compiler would refuse, and exit with 1 if there is any.",
         ),
     ] = False,
+    histogram: Annotated[
+        bool,
+        typer.Option(
+            "--histogram", help="As --preflight, and print the operations of the lowered step with their element types."
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Compile the decode step into the store, from which it is loaded without compiling, and say what it is made of.
@@ -64,8 +70,8 @@ def compile_step(
     One program that fails does not stop the others; the exit code is 1 then. After Ctrl-C, which exits with 130, the
     next run goes on from what was stored.
     """
-    if preflight:
-        _preflight(directory, batch_sizes, target, mode, context, json)
+    if preflight or histogram:
+        _preflight(directory, batch_sizes, target, mode, context, histogram, json)
         return
     with clean_errors():
         from .ahead_of_time import run_compile
@@ -122,12 +128,21 @@ def _show_steps(result: CompileResult, explain: bool, path: Path | None) -> None
 
 
 def _preflight(
-    directory: Path, batch_sizes: str, target: str, mode: GraphMode | None, tokens: int, json: Path | None
+    directory: Path,
+    batch_sizes: str,
+    target: str | None,
+    mode: GraphMode | None,
+    tokens: int,
+    histogram: bool,
+    json: Path | None,
 ) -> None:
     with clean_errors():
-        from .preflight import findings_table, run_preflight
+        from .preflight import run_preflight
+        from .preflight_tables import findings_table, histogram_tables
 
         report = run_preflight(directory, parse_sizes(batch_sizes), target, mode and mode.value, tokens, print_now)
+        for table in histogram_tables(report) if histogram else ():
+            print_table(*table)
         title, columns, rows = findings_table(report)
         if rows:
             print_table(title, columns, rows)

@@ -10,7 +10,10 @@ import typer
 
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
 
-TargetOption = Annotated[str, typer.Option(help="Whose compiler is used.")]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="Whose compiler and fp8 range are used. Default: that of DEEPINFER_NEURON_DEVICE."),
+]
 
 StoreOption = Annotated[
     Path | None,

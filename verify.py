@@ -63,7 +63,7 @@ def run_verify(
     checkpoint = open_checkpoint(directory)
     golden = golden_of(checkpoint, say)
     say("loading the decode model")
-    pool = make_pool(checkpoint, golden, max(batch_sizes))
+    pool = make_pool(checkpoint, golden, max(batch_sizes), "host")
     prompts = sorted(golden.prompts.values(), key=lambda prompt: -prompt.length)
     say(f"prefilling {max(batch_sizes)} requests")
     forced = add_prompts(pool, list(islice(cycle(prompts), max(batch_sizes))))

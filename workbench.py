@@ -12,6 +12,7 @@ from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
 from .model.requests import RequestPool
 from .model.weights import load_model
+from .runtime.devices.choice import default_target
 from .target_numerics import target_numerics
 
 Say = Callable[[str], None]
@@ -48,13 +49,15 @@ def golden_path(checkpoint: Checkpoint) -> Path:
     return checkpoint.directory / "golden.safetensors"
 
 
-def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int, target: str = "host") -> RequestPool:
+def make_pool(checkpoint: Checkpoint, golden: Golden, requests: int, target: str | None = None) -> RequestPool:
     """An eager model with caches for ``requests`` of the longest golden sequence, and one more.
 
-    It computes in the fp8 range of ``target``, or in the one that the environment asks for. Raises ConfigError for
-    an unknown target, and for a range that the target does not have.
+    It computes in the fp8 range of ``target``, left out that of the device in ``DEEPINFER_NEURON_DEVICE``, or in the
+    one that the environment asks for. Raises ConfigError for an unknown target, and for a range that the target does
+    not have, and DeviceError if the device is not there.
     """
     longest = max(len(prompt.tokens) for prompt in golden.prompts.values())
     context = -(-longest // _CONTEXT_STEP) * _CONTEXT_STEP
-    model = load_model(checkpoint, CacheGeometry.for_requests(context, requests + 1), target_numerics(target))
+    numerics = target_numerics(target or default_target())
+    model = load_model(checkpoint, CacheGeometry.for_requests(context, requests + 1), numerics)
     return RequestPool(model, EngramLookup(checkpoint, model.numerics))

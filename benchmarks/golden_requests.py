@@ -10,9 +10,14 @@ from ..model.requests import RequestPool
 from ..workbench import Say, load_golden_prompts, make_pool
 
 
-def prefilled_requests(directory: Path, count: int, say: Say) -> tuple[RequestPool, list[ForcedRequest]]:
-    """A pool with ``count`` requests, each after a golden prompt; checkpoint and golden file are made if absent."""
+def prefilled_requests(
+    directory: Path, count: int, say: Say, target: str | None = None
+) -> tuple[RequestPool, list[ForcedRequest]]:
+    """A pool with ``count`` requests, each after a golden prompt; checkpoint and golden file are made if absent.
+
+    ``target`` is that of ``make_pool``.
+    """
     checkpoint, golden = load_golden_prompts(directory, "tiny", say)
-    pool = make_pool(checkpoint, golden, count)
+    pool = make_pool(checkpoint, golden, count, target)
     say(f"prefilling {count} requests")
     return pool, add_prompts(pool, list(islice(cycle(golden.prompts.values()), count)))

@@ -17,12 +17,13 @@ FLOORS = {
     "passes": 1,
     "runtime": 2,
     **dict.fromkeys(("compiler", "model"), 3),
-    **dict.fromkeys(
-        ("llm", "loading", "decode_source", "ahead_of_time", "golden_run", "preflight", "target_numerics"), 4
-    ),
-    **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress", "bisect_report"), 4),
+    **dict.fromkeys(("loading", "decode_source", "ahead_of_time", "golden_run", "target_numerics"), 4),
+    **dict.fromkeys(("preflight", "preflight_tables", "preflight_rules"), 4),
+    **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress"), 4),
+    **dict.fromkeys(("bisect_report", "bisect_run", "dump"), 4),
     **dict.fromkeys(("demo", "demo_tables", "verify", "verify_tables", "benchmarks"), 4),
-    **dict.fromkeys(("cli", "cli_bench", "cli_cache", "cli_compile", "cli_doctor", "cli_options", "cli_vendor"), 5),
+    **dict.fromkeys(("cli", "cli_bench", "cli_bisect", "cli_cache", "cli_compile", "cli_doctor", "cli_dump"), 5),
+    **dict.fromkeys(("cli_options", "cli_preflight", "cli_vendor"), 5),
     **dict.fromkeys(("__main__", "__init__"), 5),
 }
 SOURCES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in NOT_SOURCE)

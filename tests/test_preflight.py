@@ -6,13 +6,17 @@ import json
 
 import pytest
 from deepinfer_neuron.cli import main
+from deepinfer_neuron.compiler.preflight.histogram import UNWANTED, Histogram
 from deepinfer_neuron.compiler.preflight.rule import Finding
 from deepinfer_neuron.compiler.preflight.step import StepCheck
 from deepinfer_neuron.errors import ConfigError
-from deepinfer_neuron.preflight import PreflightReport, findings_table, run_preflight
+from deepinfer_neuron.preflight import PreflightReport, run_preflight
+from deepinfer_neuron.preflight_tables import findings_table
+from nrt_standin import Standin
 from typer.testing import CliRunner
 
 REFUSED = Finding("EVRF029", "reported", "stablehlo.sort", "model/moe.py:31", "trn2 has no sort", "count instead", 2)
+REFUSED_STEP = StepCheck(4, 1, {}, Histogram((), {}, {}), (REFUSED,))
 
 
 def run(*arguments: object):
@@ -35,14 +39,14 @@ def test_the_decode_step_passes(nano_a, tmp_path, target, mode):
 
 
 def test_a_finding_is_a_row_and_the_exit_status(nano_a, monkeypatch):
-    monkeypatch.setattr("deepinfer_neuron.preflight.check_step", lambda *args: StepCheck(2, 1, {}, (REFUSED,)))
+    monkeypatch.setattr("deepinfer_neuron.preflight.check_step", lambda *args: REFUSED_STEP)
     result = run(nano_a, "--target", "trn2", "--batch-sizes", "2")
     assert result.exit_code == 1
     assert all(text in result.output for text in ("NCC_EVRF029", "model/moe.py:31", "count instead"))
 
 
 def test_the_table_says_how_a_rule_is_known():
-    title, columns, rows = findings_table(PreflightReport("trn2", "whole", False, [StepCheck(4, 1, {}, (REFUSED,))]))
+    title, columns, rows = findings_table(PreflightReport("trn2", "whole", False, [REFUSED_STEP]))
     assert title == "trn2, mode whole: neuronx-cc would refuse or miscompile:"
     (row,) = rows
     assert dict(zip(columns, row, strict=True))["known from"] == "reported"
@@ -51,3 +55,33 @@ def test_the_table_says_how_a_rule_is_known():
 def test_only_trainium_has_limits_that_are_known(nano_a):
     with pytest.raises(ConfigError, match="is about trn1, trn2, trn3: name one of them as --target, not 'host'"):
         run_preflight(nano_a, [1], "host")
+
+
+def test_without_a_target_it_is_the_device_that_counts(nano_a):
+    result = run(nano_a, "--batch-sizes", "1")
+    assert result.exit_code == 1
+    assert "name one of them as --target, since DEEPINFER_NEURON_DEVICE stands for 'host' here" in result.stderr
+
+
+def test_on_a_neuron_device_its_own_family_is_checked(nano_a, on_neuron: Standin):
+    result = run(nano_a, "--batch-sizes", "1", "--context", "40", "--mode", "regions")
+    assert result.exit_code == 0, result.output
+    assert "trn2, mode regions: nothing to refuse" in result.output
+
+
+def test_the_histogram_shows_what_a_core_is_given(nano_a, tmp_path):
+    arguments = ["compile", nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--context", "40"]
+    arguments += ["--histogram", "--json", tmp_path / "report.json"]
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines()]
+    assert all([what, "0", "0"] in cells for what in UNWANTED)
+    for step in json.loads((tmp_path / "report.json").read_text())["steps"]:
+        histogram = step["histogram"]
+        assert histogram["unwanted"] == dict.fromkeys(UNWANTED, 0)
+        assert sorted(histogram["elements"]) == ["bf16", "f32", "i1", "i32", "ui8"]
+        gathers = [
+            one["operation"] for one in histogram["operations"] if one["operation"]["name"] == "stablehlo.gather"
+        ]
+        assert gathers and all("i32" in one["takes"] for one in gathers)
+        assert sum(one["count"] for one in histogram["operations"]) == sum(step["operations"].values())

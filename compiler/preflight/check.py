@@ -33,12 +33,6 @@ def check_module(bytecode: bytes, target: str, rules: Sequence[Rule] = RULES) ->
         return [finding for rule in rules if target in rule.targets for finding in _apply(rule, view, target)]
 
 
-def count_operations(bytecode: bytes) -> Counter[str]:
-    """How many operations of each name a module has, those of private functions counted once."""
-    with shared_context():
-        return Counter(operation.name for operation in ModuleView(ir.Module.parse(bytecode)).operations)
-
-
 def merge_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Findings that differ in nothing but their counts become one."""
     merged: dict[Finding, int] = {}

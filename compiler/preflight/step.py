@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,7 +19,8 @@ from ..lowering.options import device_options
 from ..pass_captured import pass_captured
 from ..regions import cut_graph
 from ..root_partition import RootPartition
-from .check import check_module, count_operations, merge_findings
+from .check import check_module, merge_findings
+from .histogram import Histogram, histogram_of
 from .rule import Finding
 
 
@@ -32,12 +32,14 @@ class StepCheck:
         batch_size: requests of the step.
         programs: how many different programs it needs.
         operations: how many StableHLO operations of each name they have together.
+        histogram: the same by element types.
         findings: what the compiler would refuse, or compile to wrong values.
     """
 
     batch_size: int
     programs: int
     operations: Mapping[str, int]
+    histogram: Histogram
     findings: tuple[Finding, ...]
 
 
@@ -52,8 +54,8 @@ def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode =
     """
     programs = _lower_step(model, batch_size, target, mode)
     findings = merge_findings(one for program in programs for one in check_module(program.bytecode, target))
-    operations = sum((count_operations(program.bytecode) for program in programs), Counter[str]())
-    return StepCheck(batch_size, len(programs), dict(operations.most_common()), tuple(findings))
+    histogram = histogram_of(program.bytecode for program in programs)
+    return StepCheck(batch_size, len(programs), histogram.names, histogram, tuple(findings))
 
 
 @dataclass(frozen=True)
