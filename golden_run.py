@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from .compiler.api import compile_decode
 from .errors import ConfigError, InputError
 from .model.accuracy.candidate import candidate_values, follow_prompts
@@ -17,6 +15,7 @@ from .model.checkpoint.loader import open_checkpoint
 from .model.request_table import StepFunction
 from .model.requests import RequestPool
 from .runtime.devices.choice import default_target
+from .runtime.shared_caches import on_shared_caches
 from .settings import settings
 from .workbench import Say, golden_of, golden_path, make_pool
 
@@ -107,14 +106,7 @@ def choose_mode(mode: str | None) -> str:
 
 
 def _compile(pool: RequestPool, mode: str, options: RunOptions, say: Say) -> StepFunction:
-    """A compiled step on the caches that prompts are prefilled into, wherever the device has its own."""
+    """A compiled step on the caches that prompts are prefilled into."""
     say(f"compiling in mode {mode}")
     runner = compile_decode(pool.model, [options.batch_size], options.target, options.numerics, mode, progress=say)
-
-    def step(**inputs: Tensor) -> Tensor:
-        runner.write_caches()
-        logits = runner(**inputs)
-        runner.read_caches()
-        return logits
-
-    return step
+    return on_shared_caches(runner)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from deepinfer_neuron.cli import main
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.loading import LoadedDecode, LoadOptions, load_decode
 from deepinfer_neuron.model.accuracy.golden import write_golden
@@ -24,6 +25,7 @@ from deepinfer_neuron.runtime.store.store import ArtifactStore
 from deepinfer_neuron.target_numerics import target_numerics
 from neuron_compilers import install_compiler
 from nrt_standin import CompiledStep, Standin
+from typer.testing import CliRunner
 
 OPTIONS = LoadOptions(batch_sizes=(1,), tokens=64, mode="regions")
 TOKENS = (3, 7, 13)
@@ -111,3 +113,21 @@ def test_prompts_follow_the_golden_ones_with_stand_ins_for_compiler_and_runtime(
     written = json.loads(report.read_text())
     assert written["options"]["target"] == "trn2"
     assert max(row["error"]["rel"] for row in written["comparison"]["logits"]) < 0.3
+
+
+@pytest.mark.slow
+def test_the_demo_alternates_eager_and_compiled_steps_on_a_core(nano_a: Path, tmp_path: Path, on_neuron: Standin):
+    checkpoint, report = tmp_path / "nano", tmp_path / "report.json"
+    shutil.copytree(nano_a, checkpoint)
+    prompts = {"one": [5, 6, 7], "two": [9, 8, 7, 6, 5]}
+    write_golden(open_checkpoint(checkpoint), checkpoint / "golden.safetensors", prompts=prompts, steps=3)
+    words = ["demo", "--dir", checkpoint, "--batch-sizes", "1,2", "--mode", "regions", "--json", report]
+    result = CliRunner().invoke(main, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    assert on_neuron.executions > 0
+    results = json.loads(report.read_text())["compiled"]
+    assert [one["batch_size"] for one in results] == [1, 2]
+    for one in results:
+        assert one["rel_rms_to_eager"] < 0.3
+        assert one["teacher_forced_logits_rel"] < 0.3
+        assert 0 <= one["teacher_forced_mismatch"] < 0.5

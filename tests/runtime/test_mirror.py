@@ -14,6 +14,7 @@ from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.errors import DeviceError, InputError
 from deepinfer_neuron.runtime.devices.nrt.device import NrtDevice
 from deepinfer_neuron.runtime.devices.nrt.runtime import open_runtime
+from deepinfer_neuron.runtime.shared_caches import on_shared_caches
 from nrt_standin import CompiledStep, Standin
 from torch import nn
 
@@ -194,3 +195,17 @@ def test_caches_are_copied_in_the_runners_own_thread(pair_on_core, method):
     thread.start()
     thread.join()
     assert "another thread" in str(errors[0])
+
+
+def test_eager_and_compiled_steps_take_turns_on_shared_caches(pair_on_core, inputs_for):
+    """Each side's writes are the other's inputs: rows overlap from step to step, in both models alike."""
+    core, host = on_shared_caches(pair_on_core.core), on_shared_caches(pair_on_core.host)
+    for seed in range(6):
+        inputs = inputs_for(4, seed)
+        steps = (core, host) if seed % 2 else (pair_on_core.on_core, pair_on_core.on_host)
+        with torch.no_grad():
+            on_core, on_host = (step(**inputs) for step in steps)
+        for name, expected in on_host.items():
+            assert torch.equal(on_core[name], expected)
+        for name in CACHES:
+            assert torch.equal(getattr(pair_on_core.on_core, name), getattr(pair_on_core.on_host, name))
