@@ -107,7 +107,7 @@ def _time_one(
 def _interleave(
     steps: dict[str, Callable[..., Tensor]], inputs: dict[str, Tensor], rounds: int, prepare: Callable[[], None]
 ) -> dict[str, list[float]]:
-    """Milliseconds of each step in every round, ``prepare`` before it left out; a repeated step writes the same rows."""
+    """Milliseconds of each step in every round, without ``prepare`` before it; a repeated step writes the same rows."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     with torch.no_grad():
         for _ in range(rounds):
