@@ -11,11 +11,13 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from .errors import CompilerMissingError, StoreMissError
 from .model.checkpoint.loader import Checkpoint
 from .model.identity import model_identity, weights_identity
 from .model.kv_cache import CacheGeometry
 from .model.numerics import Numerics, engine_numerics
 from .runtime.devices.choice import default_target
+from .runtime.devices.nrt.runtime import TARGETS as NEURON_TARGETS
 from .runtime.devices.pjrt import PjrtDevice
 from .runtime.devices.pjrt_client import machine_fingerprint
 from .runtime.ladder import size_ladder
@@ -23,6 +25,7 @@ from .runtime.loader import DecodeVariant, store_weights
 from .runtime.plan import DecodePlan
 from .runtime.runner import DecodeRunner
 from .runtime.store.store import ArtifactStore
+from .runtime.stored_versions import variants_of_some_version
 from .runtime.tensor_source import TensorSource
 from .settings import settings
 
@@ -70,13 +73,44 @@ class DecodeSource:
 
     @cached_property
     def variant(self) -> DecodeVariant:
-        """What the plan is stored under; raises ConfigError if the target has no compiler here."""
+        """What the plan is stored under; raises CompilerMissingError if the target has no compiler here."""
+        return self._variant(_fingerprint(self.target))
+
+    def stored_variants(self, store: ArtifactStore) -> list[DecodeVariant]:
+        """What a plan in ``store`` may be found under, the best first: only ``variant``, if there is a compiler here.
+
+        A serving machine needs none. Without one, plans that another compiler's version made are as good, if all else
+        is as it would be here, the compiler's flags included.
+
+        Raises:
+            StoreMissError: there is no compiler, and no such plan.
+            ConfigError: there is a compiler that does not answer, or none where the environment says.
+        """
+        try:
+            return [self.variant]
+        except CompilerMissingError as missing:
+            known = _neuron_fingerprint(self.target)
+            wanted = self._variant(known.of_version("of some version"))
+            try:
+                return variants_of_some_version(store, wanted, known.is_of_some_version)
+            except StoreMissError as miss:
+                raise StoreMissError(f"{miss}; {missing}") from None
+
+    @property
+    def can_compile(self) -> bool:
+        """Whether the target has a compiler here."""
+        try:
+            return bool(self.variant)
+        except CompilerMissingError:
+            return False
+
+    def _variant(self, fingerprint: str) -> DecodeVariant:
         options = self.options
         return DecodeVariant(
             identity=model_identity(self.checkpoint.config, self.geometry, self.numerics),
             batch_sizes=self.sizes,
             target=self.target,
-            fingerprint=_fingerprint(self.target),
+            fingerprint=fingerprint,
             numerics=options.numerics,
             mode=options.mode or settings().graph_mode,
         )
@@ -125,4 +159,11 @@ def _numerics(target: str) -> Numerics:
 def _fingerprint(target: str) -> str:
     if target == PjrtDevice.name:
         return machine_fingerprint()
+    if target in NEURON_TARGETS.values():
+        return _neuron_fingerprint(target).of_installed(settings().compiler)
     return import_module(".compiler.targets.table", __package__).find_target(target).fingerprint()
+
+
+def _neuron_fingerprint(target: str) -> Any:
+    """What ``compiler.targets.neuronx`` is asked for there; this way without the lowering."""
+    return import_module(".compiler.targets.neuron_fingerprint", __package__).asked_fingerprint(target)

@@ -15,6 +15,10 @@ class ConfigError(DeepInferNeuronError):
     """A model configuration is missing a key, mistyped or contradicts itself."""
 
 
+class CompilerMissingError(ConfigError):
+    """A target's compiler is not installed; a machine that only loads what is stored needs none."""
+
+
 class CheckpointError(DeepInferNeuronError):
     """A checkpoint directory cannot be read as the layout it claims; lists every offending name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ OnMiss = Literal["compile", "error"]
 """What to do when the store lacks the plan or a program: compile what is missing, or refuse to start."""
 
 Say = Callable[[str], None]
+
+logger = logging.getLogger("deepinfer_neuron.loading")
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,13 @@ def load_decode(
     """Load the compiled decode step of a checkpoint.
 
     Neither the model nor a compiler is imported unless something is missing: then the missing programs are compiled,
-    by the policy of ``options.on_miss``, and the weights brought into the form that the programs take, once.
+    by the policy of ``options.on_miss``, and the weights brought into the form that the programs take, once. Where the
+    target's compiler is not installed, programs of any version of it are loaded, and none is compiled.
 
     Raises:
         CheckpointError: a damaged checkpoint.
-        StoreMissError: ``on_miss`` is "error" and something is not in the store; the message says in what the nearest
-            entry differs.
+        StoreMissError: something is not in the store, and ``on_miss`` is "error" or there is no compiler here; the
+            message says in what the nearest entry differs.
     """
     start = time.perf_counter()
     options = options or LoadOptions()
@@ -69,7 +73,7 @@ def load_decode(
         try:
             loaded, compiled = _load(source, store), False
         except StoreMissError as miss:
-            if options.on_miss == "error":
+            if options.on_miss == "error" or not source.can_compile:
                 raise
             say(f"compiling: {miss}")
             source.compile(store, say)
@@ -80,4 +84,14 @@ def load_decode(
 
 
 def _load(source: DecodeSource, store: ArtifactStore) -> LoadedRunner:
-    return load_runner(store, source.variant, source.weights, source.tensors, device_for(source.target))
+    device, misses = device_for(source.target), []
+    for variant in source.stored_variants(store):
+        try:
+            loaded = load_runner(store, variant, source.weights, source.tensors, device)
+        except StoreMissError as miss:
+            misses.append(miss)
+            continue
+        if not source.can_compile:
+            logger.info("no compiler for %s here: the programs were made by %s", source.target, variant.fingerprint)
+        return loaded
+    raise misses[0]

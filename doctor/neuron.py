@@ -16,7 +16,7 @@ from ..settings import Settings
 from .finding import Finding
 
 _ANSWER_S = 120
-_INSTALL_COMPILER = "for devices: neuronx-cc as above, or set DEEPINFER_NEURON_CC to its path"
+_INSTALL_COMPILER = "for devices: to compile, neuronx-cc as above, or set DEEPINFER_NEURON_CC to its path"
 _INSTALL_RUNTIME = "for devices: install aws-neuronx-runtime-lib from AWS's repository"
 _INSTALL_DRIVER = "for devices: install aws-neuronx-dkms from AWS's repository"
 _INSTALL_TOOLS = "for devices: install aws-neuronx-tools from AWS's repository, which has neuron-ls"

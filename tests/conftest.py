@@ -58,6 +58,7 @@ def standin(standin_library: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.fixture
 def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
     """The machine with DEEPINFER_NEURON_DEVICE=neuron, and a compiler for it."""
+    from deepinfer_neuron import decode_source
     from deepinfer_neuron.compiler.targets import table
     from deepinfer_neuron.runtime.devices import choice
     from deepinfer_neuron.runtime.devices.nrt import device
@@ -68,4 +69,5 @@ def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
     for module in (choice, device):
         monkeypatch.setattr(module, "settings", lambda: asked)
     monkeypatch.setitem(table.TARGETS, StandinTarget.name, StandinTarget)
+    monkeypatch.setattr(decode_source, "_fingerprint", lambda target: StandinTarget().fingerprint())
     return standin

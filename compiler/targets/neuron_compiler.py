@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...errors import ConfigError
+from ...errors import CompilerMissingError, ConfigError
 from .process import ProcessLimits, run_process
 from .working_directory import working_directory
 
@@ -39,12 +39,14 @@ def find_compiler(named: Path | None) -> NeuronCompiler:
     """The compiler at ``named``, or the first ``neuronx-cc`` on the search path; asked for its version once.
 
     Raises:
-        ConfigError: there is none, or it does not say its version as neuronx-cc does.
+        CompilerMissingError: none was named, and there is none on the search path.
+        ConfigError: there is none at ``named``, or it does not say its version as neuronx-cc does.
     """
     name = str(named or "neuronx-cc")
     found = shutil.which(name)
     if found is None:
-        raise ConfigError(f"{name}: no such compiler; {_INSTALL}")
+        kind = CompilerMissingError if named is None else ConfigError
+        raise kind(f"{name}: no such compiler; {_INSTALL}")
     path = Path(found).resolve()
     stat = path.stat()
     # One thread asks, those that compile beside it take its answer.

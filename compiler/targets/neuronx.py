@@ -18,8 +18,9 @@ from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
 from .failure_report import FailedRun, report_failure
-from .flags import CompilerFlags, default_flags, merge_flags
-from .neuron_compiler import NeuronCompiler, find_compiler
+from .flags import CompilerFlags
+from .neuron_compiler import find_compiler
+from .neuron_fingerprint import MODULE_FILES, NeuronFingerprint, asked_fingerprint
 from .operation_lines import operation_lines
 from .process import ProcessLimits, ProcessResult, run_process
 from .working_directory import working_directory
@@ -29,9 +30,6 @@ INTERNAL_ERROR_STATUS = 70
 
 NEFF, LOG = "module.neff", "log-neuron-cc.txt"
 """Names of the files that the compiler writes."""
-
-_MODULES = {"mlir": "module.mlir", "hlo": "module.hlo.pb"}
-"""Names of the file with the module, by its format."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class NeuronTarget:
         return self.flags.target
 
     def fingerprint(self) -> str:
-        """Version of the compiler, flags in their one order, format of the module; raises ConfigError without one."""
-        return self._fingerprint(find_compiler(self.compiler))
+        """See ``NeuronFingerprint``; raises ConfigError without a compiler."""
+        return NeuronFingerprint(self.flags, self.module_format).of_installed(self.compiler)
 
     def lowering_options(self, numerics: Numerics) -> LoweringOptions:
         """What the device lacks is not in modules; raises ConfigError for exact numerics, which are this machine's."""
@@ -72,7 +70,7 @@ class NeuronTarget:
     @property
     def module_name(self) -> str:
         """Name of the file with the module."""
-        return _MODULES[self.module_format]
+        return MODULE_FILES[self.module_format]
 
     def command_line(self, module: str, program: str) -> list[str]:
         """What compiles the file ``module`` to the NEFF ``program``; raises ConfigError without a compiler."""
@@ -94,6 +92,7 @@ class NeuronTarget:
         compiler = find_compiler(self.compiler)
         name, content = self.module_name, write_module(module, self.module_format)
         command = self.command_line(name, NEFF)
+        fingerprint = NeuronFingerprint(self.flags, self.module_format).of_version(compiler.version)
         failed: list[FailedRun] = []
         with working_directory() as parent:
             for attempt in range(1 + self.retries):
@@ -105,15 +104,12 @@ class NeuronTarget:
                 damage = self.damage(directory / NEFF) if result.outcome == "ok" else ""
                 if result.outcome == "ok" and not damage:
                     payload = (directory / NEFF).read_bytes()
-                    return module.artifact(self.name, payload, self._fingerprint(compiler), log)
+                    return module.artifact(self.name, payload, fingerprint, log)
                 failed.append(FailedRun(result, log, damage))
                 if not is_intermittent(failed[-1]):
                     break
         message = report_failure(self.name, command, failed, lambda opcode: operation_lines(module.bytecode, opcode))
         raise CompileError(message, "\n".join(run.log for run in failed))
-
-    def _fingerprint(self, compiler: NeuronCompiler) -> str:
-        return f"neuronx-cc {compiler.version}; {' '.join(self.flags.words)}; {self.module_name}"
 
     def _run(self, command: list[str], directory: Path) -> ProcessResult:
         result = run_process(command, directory, self.limits, self.cancelled)
@@ -134,13 +130,13 @@ class NeuronTarget:
 
 def neuron_target(name: str) -> NeuronTarget:
     """The target of that name as the environment variables ask for it; raises ConfigError if they contradict it."""
-    asked = settings()
+    asked, called = settings(), asked_fingerprint(name)
     return NeuronTarget(
-        flags=merge_flags(default_flags(name, asked.logical_core_size), asked.compiler_flags),
+        flags=called.flags,
         compiler=asked.compiler,
         limits=ProcessLimits.from_settings(),
         retries=asked.compiler_retries,
-        module_format=asked.module_format,
+        module_format=called.module_format,
     )
 
 

@@ -150,6 +150,12 @@ class ArtifactStore:
         found = [one for one in self.local.manifests() if kind in (None, one[0].kind)]
         return sorted(found, key=lambda one: one[1].last_used, reverse=True)
 
+    def manifests(self, kind: str) -> list[Manifest]:
+        """Manifests of all entries of a kind, shared ones too, the youngest first; files are not verified."""
+        stores = [self.local, *self.shared]
+        found = {one.digest: one for store in stores for one, _ in store.manifests() if one.kind == kind}
+        return sorted(found.values(), key=lambda one: one.created, reverse=True)
+
     def failures(self) -> list[Failure]:
         """Refused compilations that are not tried again yet."""
         return failures(self.local.layout)

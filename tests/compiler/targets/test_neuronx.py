@@ -241,7 +241,7 @@ def test_the_environment_variables_are_used(tmp_path, monkeypatch):
         "NEURON_CC_FLAGS": "-O1",
     }
     chosen = settings_module.Settings.from_environment(environment)
-    for module in ("neuronx", "process"):
+    for module in ("neuronx", "neuron_fingerprint", "process"):
         monkeypatch.setattr(f"deepinfer_neuron.compiler.targets.{module}.settings", lambda: chosen)
     found = find_target("trn2")
     assert isinstance(found, NeuronTarget)
