@@ -26,6 +26,7 @@ from .store_single_rows_twice import store_single_rows_twice
 from .verify import (
     ALWAYS,
     BOUNDED_INDICES,
+    FLOAT8_RANGE,
     FUNCTIONAL,
     NO_FLOAT8_BOUNDARY,
     NO_INPUT_BITCAST,
@@ -43,7 +44,7 @@ PASSES = (
     Pass(reslice_kv_views),
     Pass(row_major_scales),
     Pass(index_as_strided, required=True, promises=(NO_STRIDED_VIEWS,)),
-    Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY, NO_INPUT_BITCAST)),
+    Pass(carry_float8_as_uint8, required=True, promises=(NO_FLOAT8_BOUNDARY, FLOAT8_RANGE, NO_INPUT_BITCAST)),
     Pass(choose_by_mask),
     Pass(merge_duplicate_inputs),
     Pass(narrow_exact_weights),

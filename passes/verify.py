@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ import torch
 from torch import fx
 
 from ..errors import GraphError
-from .context import PassContext, output_node, placeholders, results
+from .context import PassContext, arguments_by_name, output_node, placeholders, results
 from .index_bounds import unbounded_indices
+from .locations import source_line
 from .order_cache_reads import late_reads
 from .strided_view import VIEWS
 from .target_facts import facts_of
@@ -19,6 +21,9 @@ from .target_facts import facts_of
 _FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu}
 
 _WIDE_INTEGERS = {torch.int64, torch.uint64}
+
+_FLOAT8_RANGE = "fp8_max"
+"""The argument of operators that round to e4m3: the largest value that they may give, None for no rounding."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,24 @@ def _no_float8_boundary(module: fx.GraphModule, context: PassContext) -> Iterato
             yield f"{node.name} is float8; carry it as uint8"
 
 
+def _float8_range(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
+    facts = facts_of(context.target)
+    found: Counter[tuple[str, str, float]] = Counter()
+    for graph in [one.graph for one in module.modules() if isinstance(one, fx.GraphModule)]:
+        for node in graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload):
+                largest = arguments_by_name(node).get(_FLOAT8_RANGE)
+                if largest is not None and largest > facts.e4m3_max:
+                    found[str(node.target), str(source_line(node) or "an unknown line"), largest] += 1
+    for (name, line, largest), count in found.items():
+        yield (
+            f"{name} at {line} ({count} in the step) rounds to float8 up to {largest:.0f}, which ends at "
+            f"{facts.e4m3_max:.0f} on {context.target}, so values would saturate there: build the model for the "
+            f"target, with Numerics(fp8_max={facts.fp8_max}) as target_numerics({context.target!r}) has it, which also "
+            "brings its float8 weights into that range"
+        )
+
+
 def _no_late_reads(module: fx.GraphModule, context: PassContext) -> Iterator[str]:
     for read, store in late_reads(module, context) if context.target != "host" else ():
         yield (
@@ -155,6 +178,7 @@ FUNCTIONAL = Invariant("operators are functional", _functional)
 ONE_ALIAS = Invariant("each updated input has one aliased output of its own type", _one_alias_per_update)
 NO_STRIDED_VIEWS = Invariant("no view by strides", _no_strided_views)
 NO_FLOAT8_BOUNDARY = Invariant("float8 does not cross the boundary", _no_float8_boundary)
+FLOAT8_RANGE = Invariant("float8 stays in the range of the target", _float8_range)
 NO_INPUT_BITCAST = Invariant("no input is read as another type", _no_input_bitcast)
 NO_WIDE_INTEGERS = Invariant("integers have the widths of the target", _no_wide_integers)
 BOUNDED_INDICES = Invariant("every input that addresses memory has a bound", _bounded_indices)

@@ -15,10 +15,10 @@ from deepinfer_neuron.errors import CaptureError, GraphError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
-from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.slots import ZERO, PaddingPolicy, SlotSpec
+from deepinfer_neuron.target_numerics import target_numerics
 from device_shapes import HostInDeviceShape
 
 GEOMETRY = CacheGeometry.for_requests(max_context=96, max_requests=4, block_tokens=8)
@@ -32,7 +32,8 @@ def device_shape(monkeypatch):
 
 @pytest.fixture
 def pool(nano_a):
-    return RequestPool(load_model(open_checkpoint(nano_a), GEOMETRY), EngramLookup(open_checkpoint(nano_a), Numerics()))
+    checkpoint, numerics = open_checkpoint(nano_a), target_numerics("trn2")
+    return RequestPool(load_model(checkpoint, GEOMETRY, numerics), EngramLookup(checkpoint, numerics))
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def _shape(x: Tensor) -> Tensor:
     return torch.empty_like(x)
 
 
-def _shape_up_to(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
+def _shape_up_to(x: Tensor, fp8_max: float = E4M3_MAX) -> Tensor:
     return torch.empty_like(x)
 
 
@@ -53,13 +53,13 @@ def _round_e2m1(x: Tensor) -> Tensor:
     return torch.copysign(rounded, x)
 
 
-@kernel("quantize_fp8(Tensor x, float largest=448.0) -> Tensor", _shape_up_to)
-def quantize_fp8(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
-    """e4m3 values up to ``largest``, with one power-of-two scale for every 32 elements of the last dimension."""
+@kernel("quantize_fp8(Tensor x, float fp8_max=448.0) -> Tensor", _shape_up_to)
+def quantize_fp8(x: Tensor, fp8_max: float = E4M3_MAX) -> Tensor:
+    """e4m3 values up to ``fp8_max``, with one power-of-two scale for every 32 elements of the last dimension."""
     blocks = _blocks(x, 32)
     amax = blocks.abs().amax(-1, keepdim=True).clamp_min(ACTIVATION_AMAX_FLOOR)
-    scale, reciprocal = _power_of_two_ceiling(amax * (1.0 / largest))
-    codes = (blocks * reciprocal).clamp(-largest, largest).to(torch.float8_e4m3fn).float()
+    scale, reciprocal = _power_of_two_ceiling(amax * (1.0 / fp8_max))
+    codes = (blocks * reciprocal).clamp(-fp8_max, fp8_max).to(torch.float8_e4m3fn).float()
     return (codes * scale).flatten(-2).to(x.dtype)
 
 
@@ -78,11 +78,11 @@ def quantize_fp4(x: Tensor) -> Tensor:
     return (codes * scale).flatten(-2).to(x.dtype)
 
 
-@kernel("quantize_fp4_fine(Tensor x, float largest=448.0) -> Tensor", _shape_up_to)
-def quantize_fp4_fine(x: Tensor, largest: float = E4M3_MAX) -> Tensor:
-    """e2m1 values with one e4m3 scale up to ``largest`` for every 16 elements; used for compressed cache rows."""
+@kernel("quantize_fp4_fine(Tensor x, float fp8_max=448.0) -> Tensor", _shape_up_to)
+def quantize_fp4_fine(x: Tensor, fp8_max: float = E4M3_MAX) -> Tensor:
+    """e2m1 values with one e4m3 scale up to ``fp8_max`` for every 16 elements; used for compressed cache rows."""
     blocks = _blocks(x, 16)
     amax = blocks.abs().amax(-1, keepdim=True).clamp_min(FP4_E4M3_AMAX_FLOOR)
-    scale = (amax / E2M1_MAX).clamp(max=largest).to(torch.float8_e4m3fn).float()
+    scale = (amax / E2M1_MAX).clamp(max=fp8_max).to(torch.float8_e4m3fn).float()
     codes = _round_e2m1((blocks / scale).clamp(-E2M1_MAX, E2M1_MAX))
     return (codes * scale).flatten(-2).to(x.dtype)

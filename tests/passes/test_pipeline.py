@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from deepinfer_neuron.errors import GraphError
+from deepinfer_neuron.model.kernels import quantization
 from deepinfer_neuron.passes import pipeline, verify
 from deepinfer_neuron.passes.context import PassContext, output_node, placeholders
 from deepinfer_neuron.passes.observer import Pass
@@ -112,6 +113,14 @@ def sum_late(module, context):
     read.meta.update(last.meta)
 
 
+def quantised_beyond(module, context):
+    context.target = "trn2"
+    source = next(node for node in module.graph.nodes if node.target is aten.mul.Tensor)
+    quantised = module.graph.create_node("call_function", quantization.quantize_fp8, (source,))
+    source.append(quantised)
+    quantised.meta.update(source.meta)
+
+
 def bitcast(module, context):
     context.target = "trn2"
     source = placeholders(module)[0]
@@ -138,6 +147,7 @@ BREAKS = {
     verify.ONE_ALIAS: aliased_twice,
     verify.NO_STRIDED_VIEWS: strided,
     verify.NO_FLOAT8_BOUNDARY: float8_input,
+    verify.FLOAT8_RANGE: quantised_beyond,
     verify.NO_INPUT_BITCAST: bitcast,
     verify.NO_WIDE_INTEGERS: wide,
     verify.BOUNDED_INDICES: unbounded,

@@ -21,13 +21,13 @@ from deepinfer_neuron.compiler.targets.table import TARGETS, find_target
 from deepinfer_neuron.errors import CompileCancelledError, CompileError, ConfigError, DeviceError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kv_cache import CacheGeometry
-from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.artifacts import TensorType
 from deepinfer_neuron.runtime.neff.reader import read_neff
 from deepinfer_neuron.runtime.store.key import ArtifactKey
 from deepinfer_neuron.runtime.store.programs import COMPILER_LOG, PROGRAM, made_program, program_of
 from deepinfer_neuron.runtime.store.store import ArtifactStore
+from deepinfer_neuron.target_numerics import target_numerics
 from host_programs import trace
 from neuron_compilers import install_compiler
 
@@ -253,7 +253,7 @@ def test_the_environment_variables_are_used(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_every_region_of_a_decode_step_is_compiled_for_trn1(nano_a, tmp_path, monkeypatch):
     geometry = CacheGeometry.for_requests(max_context=96, max_requests=3, block_tokens=8)
-    model = load_model(open_checkpoint(nano_a), geometry, Numerics())
+    model = load_model(open_checkpoint(nano_a), geometry, target_numerics("trn1"))
     chosen = NeuronTarget(default_flags("trn1"), install_compiler(tmp_path / "bin"))
     monkeypatch.setattr("deepinfer_neuron.compiler.api.find_target", lambda name: chosen)
     store, lines = ArtifactStore(tmp_path / "store"), []
