@@ -29,7 +29,7 @@ class Table:
 def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
     """The failure and the operators that cause it, on one line."""
     wanted = result.signature
-    short = [one.removesuffix(".default") for one in operators_of(nodes)]
+    short = [one.removesuffix(".default") for one in operators_of(nodes) if one != "getitem"]
     more = f" and {len(short) - _TITLE_OPERATORS} more" if len(short) > _TITLE_OPERATORS else ""
     names = ", ".join(short[:_TITLE_OPERATORS]) + more
     head = " ".join(part for part in (wanted.code or wanted.outcome, f"on {names}" if names else "") if part)

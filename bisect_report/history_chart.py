@@ -10,7 +10,7 @@ from ..compiler.bisect.result import HistoryPoint
 from ..explain.drawing import Dot, Drawing, Line, Point, Shape, Text
 
 WIDTH, HEIGHT = 760.0, 280.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 28.0, 40.0
 TEXT_SIZE = 10.0
 RADIUS = 3.0
 MOST_TITLES = 1000
@@ -71,4 +71,4 @@ def _axes(scale: _Scale, most_probes: int, largest: int) -> Iterator[Shape]:
         x, _ = scale.at(probes, 1)
         yield Text(x, bottom + 14, f"{probes:,}", TEXT_SIZE, "note", "middle")
     yield Text((left + right) / 2, HEIGHT - 8, "probes", TEXT_SIZE, "note", "middle")
-    yield Text(left + 6, top + 8, "operations", TEXT_SIZE, "note")
+    yield Text(left, top - 10, "operations", TEXT_SIZE, "note", "middle")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxlib.mlir import ir
 from torch import fx
 
+from ..compiler.bisect.graph_text import target_text, type_text
 from ..compiler.bisect.subject import Candidate
 from ..compiler.lowering.context import shared_context
-from ..compiler.lowering.tensor import MLIR_NAMES
 from ..compiler.preflight.module_view import ModuleView, line_of
 from ..passes.locations import source_line
 
@@ -25,7 +24,7 @@ class GraphNode:
     Attributes:
         name: such as ``%mm_3``.
         operator: such as ``aten.mm.default`` or ``stablehlo.sort``; else ``INPUT`` or ``CONSTANT``.
-        type: of its result, such as ``bf16[4, 512]``; of several separated by commas.
+        type: of its result, such as ``bf16[4, 512]``; of several all of them.
         line: of the model, such as ``model/moe.py:80``; empty if it is not known.
         reads: indices of the nodes that it uses, each once, all smaller than its own.
         is_returned: whether a result of the program.
@@ -61,8 +60,8 @@ def _graph_nodes(module: fx.GraphModule) -> tuple[GraphNode, ...]:
     return tuple(
         GraphNode(
             name=f"%{node.name}",
-            operator={"placeholder": INPUT, "get_attr": CONSTANT}.get(node.op, _operator(node.target)),
-            type=_type_of(node.meta["val"] if "val" in node.meta else getattr(module, str(node.target), None)),
+            operator={"placeholder": INPUT, "get_attr": CONSTANT}.get(node.op, target_text(node.target)),
+            type=type_text(node.meta["val"] if "val" in node.meta else getattr(module, str(node.target))),
             line=str(source_line(node) or ""),
             reads=tuple(index[one] for one in node.all_input_nodes if one in index),
             is_returned=node in returned,
@@ -73,19 +72,6 @@ def _graph_nodes(module: fx.GraphModule) -> tuple[GraphNode, ...]:
 
 def _is_inner_graph(module: fx.GraphModule, node: fx.Node) -> bool:
     return node.op == "get_attr" and isinstance(getattr(module, str(node.target)), fx.GraphModule)
-
-
-def _operator(target: Any) -> str:
-    return str(target) if isinstance(target, torch._ops.OpOverload) else str(getattr(target, "__name__", target))
-
-
-def _type_of(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_type_of, value))
-    if not isinstance(value, torch.Tensor):
-        return type(value).__name__
-    name = MLIR_NAMES.get(value.dtype) or str(value.dtype).removeprefix("torch.")
-    return f"{name}{list(value.shape)}"
 
 
 def _module_nodes(bytecode: bytes) -> tuple[GraphNode, ...]:

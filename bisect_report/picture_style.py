@@ -18,8 +18,9 @@ _LIGHT = {
         .best { stroke: #e03131; } .axis { stroke: #57606a; } .grid { stroke: #8884; }""",
 }
 _DARK = {
-    "graph": ".operation { fill: #7a4208; } .given { fill: #333; } .value { stroke: #a5afba; } "
-    ".head { fill: #a5afba; }",
+    "graph": """
+        .operation { fill: #7a4208; } .given { fill: #333; }
+        .value { stroke: #a5afba; } .head { fill: #a5afba; }""",
     "program": """
         .cell { fill: #30363d; } .result { fill: #0d5c62; } .kept { fill: #ff6b6b; }
         .reads { stroke: #ff6b6b; } .next { stroke: #ff6b6b; }""",

@@ -1,28 +1,33 @@
-"""How a compiler is started on a file, and what counts as the failure."""
+"""How a compiler is started on the minimal program, and what counts as the failure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-Match = Literal["signature", "code", "any"]
-"""What has to be the same of a failure: everything, outcome and code, or that it is one."""
+from ..compiler.bisect.probe_compiler import ProbeCompiler
+from ..compiler.bisect.render import render
+from ..compiler.bisect.result import BisectResult
+from ..compiler.bisect.signature import Match
+from ..compiler.targets.process import ProcessLimits
+from .accuracy_case import AccuracyCase
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything but the module that a compiler needs.
+    """Everything that the failure needs besides the compiler itself.
 
     Attributes:
         command: words, in which ``{input}`` and ``{output}`` stand for the names of the two files.
-        input_name, output_name: of files in the directory that the compiler is started in.
-        module: what ``input_name`` holds: the minimal program in the compiler's format.
-        format: name of that format, for people.
+        input_name: of the file in the directory that the compiler is started in.
+        output_name: of the file that it has to write there; empty if its exit status alone counts.
+        module: what ``input_name`` holds: the smallest failing program in the compiler's format.
+        format: name of that format.
         log_name: file in which the compiler says more than it prints; empty if there is none.
         environment: variables besides those there are.
         seconds, memory_bytes: after which a run is killed; None for no limit.
-        match: what has to be the same of a failure.
+        match: what has to be the same of a failure, see ``signature.matches``.
+        accuracy: what the program is run on if it compiles and computes something else; ``module`` is StableHLO then.
     """
 
     command: Sequence[str]
@@ -35,3 +40,33 @@ class Recipe:
     seconds: float | None = None
     memory_bytes: int | None = None
     match: Match = "signature"
+    accuracy: AccuracyCase | None = None
+
+
+def make_recipe(
+    result: BisectResult, compiler: ProbeCompiler, limits: ProcessLimits | None = None, match: Match = "signature"
+) -> Recipe:
+    """The recipe for the smallest program that was found.
+
+    Args:
+        result: of the bisection.
+        compiler: that it was made with; ``limits``: that its probes had.
+        match: what its probes compared.
+
+    Raises:
+        LoweringError: the program cannot be written in the compiler's format.
+    """
+    limits = limits or ProcessLimits()
+    smallest = result.minimal if compiler.format == "python" else result.smallest_module
+    return Recipe(
+        command=compiler.command,
+        input_name=compiler.input_name,
+        output_name=compiler.output_name,
+        module=render(smallest, compiler.format),
+        format=compiler.format,
+        log_name=compiler.log_name,
+        environment=compiler.environment,
+        seconds=limits.seconds,
+        memory_bytes=limits.memory_bytes,
+        match=match,
+    )

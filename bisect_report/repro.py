@@ -16,6 +16,7 @@ from pathlib import Path
 from ..compiler.bisect.result import BisectResult
 from ..errors import CompileCancelledError
 from . import standalone
+from .accuracy_case import save_case
 from .files import write_bytes
 from .recipe import Recipe
 from .script_source import standalone_source
@@ -68,8 +69,12 @@ def write_repro(result: BisectResult, recipe: Recipe, directory: Path) -> Path:
         write_bytes(directory / module[1:], recipe.module)
     else:
         module = base64.b64encode(recipe.module).decode()
-    path = directory / SCRIPT
-    write_bytes(path, script_text(result, recipe, make_case(result, recipe), module).encode())
+    path, case = directory / SCRIPT, make_case(result, recipe)
+    if recipe.accuracy is not None:
+        text = accuracy_text(result, recipe, case, module, save_case(recipe.accuracy, directory))
+    else:
+        text = script_text(result, recipe, case, module)
+    write_bytes(path, text.encode())
     path.chmod(0o755)
     return path
 
@@ -87,9 +92,10 @@ def make_case(result: BisectResult, recipe: Recipe) -> Case:
         memory_bytes=recipe.memory_bytes,
         runs=runs_needed(result.last.failed, result.last.runs),
         sha256=hashlib.sha256(recipe.module).hexdigest(),
-        outcome="" if recipe.match == "any" else wanted.outcome,
-        code="" if recipe.match == "any" else wanted.code,
-        message=wanted.message if recipe.match == "signature" else "",
+        match=recipe.match,
+        outcome=wanted.outcome,
+        code=wanted.code,
+        message=wanted.message,
     )
 
 
@@ -102,22 +108,16 @@ def runs_needed(failed: int, runs: int) -> int:
 
 def script_text(result: BisectResult, recipe: Recipe, case: Case, module: str) -> str:
     """The whole script; ``module`` is base64, or ``@`` and the name of a file beside the script."""
-    pieces = [f'    "{piece}"' for piece in textwrap.wrap(module, 100)] or ['    ""']
     fields = [f"    {name}={value!r}," for name, value in asdict(case).items()]
     return "\n".join(
         [
-            "#!/usr/bin/env python3",
-            *(f"# {line}".rstrip() for line in _header(result, recipe, case)),
-            "",
-            standalone_source(Path(standalone.__file__)),
+            *_header(result, recipe, case, "the compiler, and nothing else"),
+            body(),
             "",
             "CASE = Case(",
             *fields,
             ")",
-            "MODULE = (",
-            *pieces,
-            ")",
-            "",
+            *_assignment(module),
             'if __name__ == "__main__":',
             "    raise SystemExit(main(CASE, MODULE, sys.argv[1:]))",
             "",
@@ -125,10 +125,42 @@ def script_text(result: BisectResult, recipe: Recipe, case: Case, module: str) -
     )
 
 
-def _header(result: BisectResult, recipe: Recipe, case: Case) -> Iterator[str]:
+def accuracy_text(result: BisectResult, recipe: Recipe, case: Case, module: str, tensors: str) -> str:
+    """The script for a program that computes something else; ``tensors`` is the file with what it is run on."""
+    return "\n".join(
+        [
+            *_header(result, recipe, case, "this project: deepinfer-neuron, installed or named by --package FOLDER"),
+            "import sys",
+            "",
+            *_assignment(module),
+            f"SHA256 = {case.sha256!r}",
+            f"TENSORS = {tensors!r}",
+            "",
+            'if __name__ == "__main__":',
+            "    words = sys.argv[1:]",
+            '    if words[:1] == ["--package"]:',
+            "        sys.path.insert(0, words[1])",
+            "        words = words[2:]",
+            "    try:",
+            "        from deepinfer_neuron.bisect_report.accuracy_script import run_script",
+            "    except ImportError as error:",
+            '        print(f"cannot be run: {error}; name the folder that holds the package with --package")',
+            f"        raise SystemExit({standalone.UNUSABLE})",
+            "    raise SystemExit(run_script(__file__, MODULE, SHA256, TENSORS, words))",
+            "",
+        ]
+    )
+
+
+def body() -> str:
+    """The part that is the same in every script, without the table of what codes mean here."""
+    return standalone_source(Path(standalone.__file__), frozenset({"find_code"}))
+
+
+def _header(result: BisectResult, recipe: Recipe, case: Case, needs: str) -> Iterator[str]:
     """What people read first: no line of it ends a comment, whatever names it holds."""
     lines = [
-        f"Repeats a failure of {result.compiler} on {result.minimal.size} operations of {result.subject}.",
+        f"Repeats a failure of {result.compiler} on {result.smallest_module.size} operations of {result.subject}.",
         "",
         f"compiler   {result.version}",
         f"command    {' '.join(recipe.command)}",
@@ -138,13 +170,27 @@ def _header(result: BisectResult, recipe: Recipe, case: Case) -> Iterator[str]:
         "",
         f"python {SCRIPT}            run it and compare",
         f"python {SCRIPT} --runs 20  run it so often and count",
-        f"python {SCRIPT} --help     another compiler, another time limit, keep the files",
+        f"python {SCRIPT} --help     everything else",
         "",
         "exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in MEANINGS.items()),
-        "Needs Python 3.11 or later on Linux, the compiler, and nothing else.",
+        f"Needs Python 3.11 or later on Linux, {needs}.",
     ]
+    yield "#!/usr/bin/env python3"
     for line in lines:
-        yield "".join(one if one.isprintable() else "?" for one in line)
+        yield f"# {''.join(one if one.isprintable() else '?' for one in line)}".rstrip()
+    yield ""
+
+
+def _assignment(module: str) -> Iterator[str]:
+    yield "MODULE = ("
+    yield from (f'    "{piece}"' for piece in textwrap.wrap(module, 100))
+    yield ")"
+    yield ""
+
+
+def rerun_words(recipe: Recipe) -> list[str]:
+    """What the script has to be told to be run here."""
+    return [] if recipe.accuracy is None else ["--package", str(Path(__file__).parents[2])]
 
 
 def run_repro(directory: Path, words: Sequence[str] = (), seconds: float | None = None) -> ReproRun:

@@ -9,7 +9,6 @@ import argparse
 import base64
 import hashlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,23 +20,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from ..compiler.targets.diagnostics import normalise_message
+from ..compiler.bisect.signature import Match, matches, signature_of, without_program
+from ..compiler.bisect.verdict import Outcome, Signature
+from ..compiler.targets.diagnostics import log_lines
+from ..compiler.targets.process import Outcome as RunOutcome
+from ..compiler.targets.process import ProcessResult
 from ..compiler.targets.process_group import kill_group, resident_bytes
 
 REPRODUCED, COMPILED, OTHER_FAILURE, NO_COMPILER, UNUSABLE = 0, 1, 2, 3, 4
 OUTPUT_LIMIT = 64 << 20
-END_CHARACTERS = 4 << 20
 POLL_SECONDS = 0.05
-CODE = re.compile(r"\[(?:NCC_)?([A-Z]{1,5}\d{3})\]")
-ENVELOPES = ("F", "MFP")
-COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A compiler's command, and how it failed; empty texts for what does not matter.
+    """A compiler's command, and how it failed.
 
-    ``runs`` is how often it is tried by itself until it fails so; limits are None for none.
+    ``runs`` is how often it is tried by itself until it fails so; limits are None for none; names of files that there
+    are not are empty; ``match`` says how much of the failure has to be the same.
     """
 
     command: Sequence[str]
@@ -49,17 +49,18 @@ class Case:
     memory_bytes: int | None
     runs: int
     sha256: str
-    outcome: str
+    match: Match
+    outcome: Outcome
     code: str
     message: str
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended: ``ok``, ``error``, ``signal`` or why it was killed; the signal's name; all that was printed."""
+    """How a run ended: in words, as a failure if it was one, and all that was printed."""
 
-    outcome: str
-    signal: str
+    words: str
+    seen: Signature | None
     text: str
 
 
@@ -140,7 +141,7 @@ def repeat(case: Case, module: bytes, options: argparse.Namespace) -> int:
             return NO_COMPILER
         difference = compare(case, ending)
         reproduced += not difference
-        different += bool(difference) and ending.outcome != "ok"
+        different += bool(difference) and ending.seen is not None
         print_ending(run, count, ending, difference)
     if count > 1:
         print(f"failed as expected in {reproduced} of {run} runs")
@@ -151,15 +152,17 @@ def repeat(case: Case, module: bytes, options: argparse.Namespace) -> int:
 
 def expectation(case: Case) -> str:
     """The failure in words."""
-    return ": ".join(part for part in (case.outcome, case.code, case.message) if part) or "any failure"
+    if case.match == "any":
+        return "any failure"
+    message = case.message if case.match == "signature" else ""
+    return str(Signature(case.outcome, case.code, message))
 
 
 def print_ending(run: int, count: int, ending: Ending, difference: str) -> None:
     """What one run did, with the last lines of what the compiler said."""
-    lines = [line for line in plain_lines(ending.text) if line.strip()]
+    lines = [line for line in log_lines(ending.text) if line.strip()]
     print("\n".join(f"  | {line[:300]}" for line in lines[-12:]))
-    how = f"{ending.outcome} {ending.signal}".strip()
-    print(f"run {run} of {count}: {how}; {difference or 'as expected'}", flush=True)
+    print(f"run {run} of {count}: it {ending.words}; {difference or 'as expected'}", flush=True)
 
 
 def run_once(case: Case, command: Sequence[str], module: bytes, options: argparse.Namespace) -> Ending:
@@ -171,18 +174,19 @@ def run_once(case: Case, command: Sequence[str], module: bytes, options: argpars
             if name:
                 (directory / name).unlink(missing_ok=True)
         (directory / case.input_name).write_bytes(module)
-        outcome, status, text = run_process(case, command, directory, options.seconds)
-        log = directory / case.log_name
+        result = run_process(case, command, directory, options.seconds)
+        log, text = directory / case.log_name, result.output
         if case.log_name and log.is_file():
             text += "\n" + log.read_text(errors="replace")
-        if outcome == "ok" and case.output_name and not (directory / case.output_name).exists():
-            outcome, text = "error", f"{text}\nreported success: it wrote no {case.output_name}"
-    return Ending(outcome, signal_name(-status) if outcome == "signal" else "", text)
+        seen = signature_of(result, text)
+        if seen is None and case.output_name and not (directory / case.output_name).exists():
+            seen = without_program(f"it wrote no {case.output_name}")
+    return Ending(result.ending, seen, text)
 
 
-def run_process(case: Case, command: Sequence[str], directory: Path, seconds: float | None) -> tuple[str, int, str]:
-    """Outcome, status and output of a command; it is killed when it takes more than it may."""
-    log = directory / "output.txt"
+def run_process(case: Case, command: Sequence[str], directory: Path, seconds: float | None) -> ProcessResult:
+    """Run a command and kill it when it takes more than it may."""
+    log, start = directory / "output.txt", time.monotonic()
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(
@@ -196,7 +200,7 @@ def run_process(case: Case, command: Sequence[str], directory: Path, seconds: fl
             )
         except OSError as error:
             raise NoCompilerError(f"{command[0]}: {error.strerror}") from error
-    reason = ""
+    reason: RunOutcome | None = None
     try:
         reason = wait_for(process.pid, log, seconds, case.memory_bytes)
     finally:
@@ -204,11 +208,12 @@ def run_process(case: Case, command: Sequence[str], directory: Path, seconds: fl
         kill_group(process.pid)
         status = process.wait()
     outcome = reason or ("ok" if status == 0 else "error" if status > 0 else "signal")
-    return outcome, status, log.read_bytes().decode("utf-8", "replace")
+    text = log.read_bytes().decode("utf-8", "replace")
+    return ProcessResult(outcome, status, time.monotonic() - start, text)
 
 
-def wait_for(process: int, log: Path, seconds: float | None, memory_bytes: int | None) -> str:
-    """Wait until a process has ended, and return an empty text, or why it has to be killed."""
+def wait_for(process: int, log: Path, seconds: float | None, memory_bytes: int | None) -> RunOutcome | None:
+    """Wait until a process has ended, and return None, or why it has to be killed."""
     start = time.monotonic()
     while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if seconds is not None and time.monotonic() - start > seconds:
@@ -218,45 +223,12 @@ def wait_for(process: int, log: Path, seconds: float | None, memory_bytes: int |
         if memory_bytes is not None and resident_bytes(process) > memory_bytes:
             return "out of memory"
         time.sleep(POLL_SECONDS)
-    return ""
-
-
-def signal_name(number: int) -> str:
-    """Such as ``SIGSEGV``."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
+    return None
 
 
 def compare(case: Case, ending: Ending) -> str:
     """In what a run differs from the expected failure; empty if in nothing."""
-    if ending.outcome == "ok":
+    if ending.seen is None:
         return "it compiled"
-    if case.outcome and ending.outcome != case.outcome:
-        return f"expected outcome {case.outcome}"
-    lines = plain_lines(ending.text)
-    if case.code and not has_code(case, ending, lines):
-        return f"expected code {case.code}"
-    if case.message and not any(case.message in normalise_message(line) for line in lines):
-        return f"expected message {case.message!r}"
-    return ""
-
-
-def has_code(case: Case, ending: Ending, lines: Sequence[str]) -> bool:
-    """Whether the code is that of the error which others stand around or follow from."""
-    if ending.outcome == "signal":
-        return ending.signal == case.code
-    codes = [match[1] for line in lines for match in CODE.finditer(line)]
-    causes = [code for code in codes if code.rstrip("0123456789") not in ENVELOPES] or codes
-    if causes:
-        return causes[0] == case.code
-    word = re.compile(rf"(?<!\w){re.escape(case.code)}(?!\w)")
-    return any(word.search(line) for line in lines)
-
-
-def plain_lines(text: str) -> list[str]:
-    """Lines without colours and the progress dots in front; of many megabytes the two ends."""
-    if len(text) > 2 * END_CHARACTERS:
-        text = f"{text[:END_CHARACTERS]}\n{text[-END_CHARACTERS:]}"
-    return [line.lstrip(".") for line in COLOUR.sub("", text).replace("\r", "\n").splitlines()]
+    wanted = Signature(case.outcome, case.code, case.message)
+    return "" if matches(wanted, ending.seen, case.match) else f"another failure: {ending.seen}"

@@ -35,7 +35,7 @@ def is_alive(process: int) -> bool:
 def test_a_refusal_is_reproduced_with_nothing_of_the_package(tmp_path):
     end = run(tmp_path, standin_recipe(tmp_path / "bin"))
     assert end.is_reproduced, end.output
-    assert "NCC_EVRF029" in end.output and "run 1 of 1: error; as expected\nREPRODUCED" in end.output
+    assert "NCC_EVRF029" in end.output and "ended with status 70; as expected\nREPRODUCED" in end.output
     assert "deepinfer_neuron" not in (tmp_path / "repro.py").read_text().partition("CASE = Case(")[0]
 
 
@@ -75,12 +75,15 @@ def test_a_file_that_cannot_be_executed_is_no_compiler(tmp_path):
     ("script", "signature"),
     [
         ("kill -SEGV $$", Signature("signal", "SIGSEGV")),
-        ("echo 'lower.cc:17: Assertion `rank < 5` failed'; kill -ABRT $$", Signature("signal", "SIGABRT", "Assertion")),
+        (
+            "echo 'lower.cc:17: Assertion `rank < 5` failed'; kill -ABRT $$",
+            Signature("signal", "SIGABRT", "Assertion `rank < #` failed"),
+        ),
         ("echo 'error: no room for v17 at /tmp/a/b'; exit 3", Signature("error", "", "no room for v# at PATH")),
-        ("echo 'TypeError: 7 no'; exit 1", Signature("error", "TypeError", "TypeError: # no")),
+        ("echo 'TypeError: 7 no'; exit 1", Signature("error", "", "TypeError: # no")),
         ("printf 'a\\r...\\033[31m[ERROR] [NCC_ITRF901] axes 17'; exit 70", Signature("error", "ITRF901", "axes #")),
         ("echo '[F137] killed [NCC_EVRF029] why'; exit 70", Signature("error", "EVRF029", "why")),
-        ("exit 0", Signature("error", "", "wrote no out")),
+        ("exit 0", Signature("error", "", "reported success: it wrote no out")),
     ],
 )
 def test_endings_are_recognised(tmp_path, script, signature):
@@ -95,7 +98,8 @@ def test_endings_are_recognised(tmp_path, script, signature):
         ("echo 'error: no room'; exit 3", Signature("error", "", "no register")),
         ("echo 'error: no room'; exit 3", Signature("timeout")),
         ("echo '[NCC_EVRF001] a'; echo '[NCC_EVRF029] b'; exit 3", Signature("error", "EVRF029", "b")),
-        ("echo 'xTypeError: no'; exit 1", Signature("error", "TypeError")),
+        ("echo 'xTypeError: no'; exit 1", Signature("error", "", "TypeError: no")),
+        ("touch $2; exit 7", Signature("error", "", "status 8")),
     ],
 )
 def test_what_resembles_the_failure_is_another(tmp_path, script, signature):
@@ -169,7 +173,7 @@ def test_a_large_module_is_a_file_beside_the_script(tmp_path):
     module = os.urandom(EMBEDDED_BYTES + 1)
     recipe = shell_recipe("cmp $1 " + str(tmp_path / "expected") + " && exit 9", module=module)
     (tmp_path / "expected").write_bytes(module)
-    assert run(tmp_path, recipe, Signature("error")).is_reproduced
+    assert run(tmp_path, recipe, Signature("error", "", "status 9")).is_reproduced
     assert (tmp_path / "repro.py").stat().st_size < 40_000
     (beside,) = tmp_path.glob("*.module")
     beside.write_bytes(module[:-1])
@@ -184,7 +188,7 @@ def test_the_module_is_the_same_when_it_is_embedded(tmp_path):
     module = bytes(range(256)) * 3
     (tmp_path / "expected").write_bytes(module)
     recipe = shell_recipe(f"cmp $1 {tmp_path / 'expected'} && exit 9", module=module)
-    assert run(tmp_path, recipe, Signature("error")).is_reproduced
+    assert run(tmp_path, recipe, Signature("error", "", "status 9")).is_reproduced
 
 
 def test_wrong_words_are_no_failure_of_the_compiler(tmp_path):
@@ -194,7 +198,9 @@ def test_wrong_words_are_no_failure_of_the_compiler(tmp_path):
 
 def test_files_are_kept_if_asked_for(tmp_path):
     kept = tmp_path / "kept"
-    assert run(tmp_path, shell_recipe("echo no; exit 1"), Signature("error"), ["--keep", str(kept)]).is_reproduced
+    assert run(
+        tmp_path, shell_recipe("echo no; exit 1"), Signature("error", "", "no"), ["--keep", str(kept)]
+    ).is_reproduced
     assert (kept / "module.mlir").read_bytes() == b"module"
     assert (kept / "output.txt").read_text() == "no\n"
 

@@ -22,7 +22,14 @@ from jaxlib.mlir import ir
 from neuron_compilers import install_compiler
 from stablehlo_texts import identity, sort
 
-SORT = Signature("error", "EVRF029", "Operation sort is not supported")
+SORT = Signature(
+    "error",
+    "EVRF029",
+    "Operation sort is not supported on trn#. Use supported equivalent operation like TopK or replace it with an "
+    "alternate implementation via Neuron Kernel Interface (NKI).",
+)
+"""What the stand-in compiler says of ``sorting()``."""
+
 OUTPUT = "module.neff"
 
 
