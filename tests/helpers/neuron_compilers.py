@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 STANDIN = Path(__file__).parents[1] / "standins" / "neuronx_cc_standin"
 
 
-def install_compiler(directory: Path, fault: str = "", version: str = "2.27.5334.0+6f180f47") -> Path:
-    """An executable ``neuronx-cc`` in a directory that fails as ``fault`` says (``faults.py`` of the stand-in)."""
+def install_compiler(
+    directory: Path,
+    fault: str = "",
+    version: str = "2.27.5334.0+6f180f47",
+    plants: Sequence[dict[str, Any]] = (),
+) -> Path:
+    """An executable ``neuronx-cc`` in a directory that fails as ``fault`` and ``plants`` say.
+
+    ``faults.py`` and ``plants.py`` of the stand-in describe them.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "NEURONX_CC_STANDIN_FAULT": fault,
         "NEURONX_CC_STANDIN_VERSION": version,
         "NEURONX_CC_STANDIN_COUNT": str(directory / "runs"),
+        "NEURONX_CC_STANDIN_PLANT": json.dumps(list(plants)),
     }
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in settings.items())
     path = directory / "neuronx-cc"
