@@ -21,14 +21,13 @@ and ``double`` compile the module to something else (``miscompile.py``).
 
 ``probability``: in this share of the runs. Every run of one module draws the next number from a generator of its own,
 so that runs side by side draw what they would draw one after another; ``NEURONX_CC_STANDIN_COUNT`` begins the names of
-the files that count them.
+the files that count the runs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import re
 from collections.abc import Sequence
@@ -96,11 +95,14 @@ def read_plants(text: str) -> tuple[Plant, ...]:
     return tuple(_read_plant(**plant) for plant in json.loads(text or "[]"))
 
 
-def find_plant(plants: Sequence[Plant], module: ir.Module, bytecode: bytes) -> tuple[str, str, list[Any]]:
-    """Name and value of the way to fail, and the operations that cause it; an empty name for none."""
+def find_plant(plants: Sequence[Plant], module: ir.Module, bytecode: bytes, counts: Path) -> tuple[str, str, list[Any]]:
+    """Name and value of the way to fail, and the operations that cause it; an empty name for none.
+
+    ``counts`` begins the names of the files that count the runs of modules with failures of a probability.
+    """
     for plant in plants:
         found = plant.find(module)
-        if found is not None and (plant.probability == 1 or _draw(bytecode) < plant.probability):
+        if found is not None and (plant.probability == 1 or _draw(bytecode, counts) < plant.probability):
             name, _, value = plant.way.partition("=")
             return name, value, found
     return "", "", []
@@ -142,11 +144,10 @@ def _lines(operation: Any) -> tuple[str, ...]:
     return (match["file"], f"{match['file']}:{match['line']}") if match else ()
 
 
-def _draw(bytecode: bytes) -> float:
+def _draw(bytecode: bytes, counts: Path) -> float:
     """The next number between 0 and 1 of the generator that belongs to a module."""
     digest = hashlib.sha256(bytecode).hexdigest()[:16]
-    path = Path(f"{os.environ['NEURONX_CC_STANDIN_COUNT']}.{digest}")
-    with path.open("ab") as file:
+    with Path(f"{counts}.{digest}").open("ab") as file:
         file.write(b".")
         run = file.tell()
     return random.Random(f"{digest} {run}").random()
