@@ -138,7 +138,7 @@ def catalogue(size: str) -> tuple[Entry, ...]:
         ),
         Entry(
             "many kernels",
-            [_plant("error=EVRF007", {"opcode": "composite", "count": KERNELS})],
+            [_plant("error=EVRF007", {"opcode": "composite", "entry": True, "count": KERNELS})],
             _failed("error", "EVRF007"),
             [],
             any_others=True,

@@ -143,8 +143,10 @@ def test_kernels_are_found_by_name_and_by_what_is_in_them(pattern, tmp_path):
     assert verdict(tmp_path, KERNEL, plant(pattern)).startswith("error: IBIR297: ")
 
 
-def test_the_entry_function_alone_is_counted(tmp_path):
+def test_the_entry_function_can_be_meant_alone(tmp_path):
     assert verdict(tmp_path, KERNEL, plant(at_least=2)) == "ok"
+    assert verdict(tmp_path, KERNEL, plant({"opcode": "exponential", "entry": True})) == "ok"
+    assert verdict(tmp_path, KERNEL, plant({"opcode": "composite", "entry": True})) != "ok"
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -12,8 +12,8 @@ It holds a JSON list of plants. The first one that applies to the module decides
 ``when``: every pattern of ``all`` matches an operation of its own (``count`` of them), anywhere in the module, with
 ``in_order`` each one after those of the pattern before it; and the entry function has ``at_least`` so many operations.
 Patterns name an ``opcode`` of StableHLO, the type of the first ``result`` (``tensor<4x128xbf16>``), the ``name`` of a
-composite or the target of a custom call, and a ``line`` of the model (``model/moe.py:80``, or the file alone); what a
-pattern does not name may be anything.
+composite or the target of a custom call, a ``line`` of the model (``model/moe.py:80``, or the file alone), and with
+``entry`` only operations of the entry function; what a pattern does not name may be anything.
 
 ``then``: ``error=CODE`` prints one of the texts in ``planted_errors.py`` and ends with 70; ``signal=NAME``, ``hang``,
 ``memory``, ``flood``, ``garbage``, ``silent``, ``killed`` and ``internal`` are those of ``faults.py``; ``swap=OPCODE``
@@ -48,6 +48,7 @@ class Pattern:
     result: str = ""
     name: str = ""
     line: str = ""
+    entry: bool = False
     count: int = 1
 
     def matches(self, operation: Any) -> bool:
@@ -57,6 +58,7 @@ class Pattern:
             and (not self.name or _name(operation) == self.name)
             and (not self.result or (len(operation.results) > 0 and str(operation.results[0].type) == self.result))
             and (not self.line or self.line in _lines(operation))
+            and (not self.entry or _is_entry(operation.parent))
         )
 
 
@@ -131,7 +133,11 @@ def _operations(module: ir.Module) -> list[Any]:
 
 def _entry_size(module: ir.Module) -> int:
     """Operations of the entry function, without those in regions and the one that returns."""
-    return sum(len(one.body.blocks[0].operations) - 1 for one in module.body if one.sym_name.value == "main")
+    return sum(len(one.body.blocks[0].operations) - 1 for one in module.body if _is_entry(one.operation))
+
+
+def _is_entry(operation: Any) -> bool:
+    return operation.name == "func.func" and ir.StringAttr(operation.attributes["sym_name"]).value == "main"
 
 
 def _name(operation: Any) -> str:
