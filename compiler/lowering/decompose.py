@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves
 
+from ...errors import LoweringError
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
 from ...passes.narrow_integers import narrow_decomposition
@@ -43,14 +44,25 @@ class Decompositions:
         return node.target, repr(map_aggregate((node.args, node.kwargs), described))
 
     def graph(self, node: fx.Node) -> fx.GraphModule:
-        """A functional aten graph; its placeholders are the node's distinct tensor inputs in order of first use."""
+        """A functional aten graph; its placeholders are the node's distinct tensor inputs in order of first use.
+
+        Raises:
+            LoweringError: the decomposition depends on values, or does not take these types and arguments.
+        """
         key = self.key(node)
         if key not in self._graphs:
             self._graphs[key] = self._made(node)
         return self._graphs[key]
 
     def _made(self, node: fx.Node) -> fx.GraphModule:
-        module = _trace(node, decomposition_table[node.target])  # pyright: ignore[reportArgumentType]
+        try:
+            module = _trace(node, decomposition_table[node.target])  # pyright: ignore[reportArgumentType]
+        except LoweringError:
+            raise
+        except Exception as error:
+            # A kernel's own shape rule may be more lenient than its body.
+            types = ", ".join(f"{one.meta['val'].dtype}{list(one.meta['val'].shape)}" for one in node.all_input_nodes)
+            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {error}") from error
         if not self._options.float8:
             replace_float8_by_codes(module, PassContext(), self._options.e4m3_max)
         if not self._options.int64:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from deepinfer_neuron.errors import LoweringError
 from host_programs import Host, trace
 from torch._decomp import decomposition_table
 
@@ -74,6 +75,21 @@ def test_mutating_and_nested_decompositions(host: Host, library: object) -> None
     assert host.lower(module).text().count("stablehlo.composite") == 2
     for actual, expected in zip(host.run(module, [x]), nested(x), strict=True):
         torch.testing.assert_close(actual, expected)
+
+
+def test_types_that_the_body_does_not_take_are_refused(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.library._scoped_library(NAMESPACE, "FRAGMENT") as library:
+        library.define("pairs(Tensor x) -> Tensor")
+        # The rule for shapes takes any; the body wants an even number of values.
+        library.impl("pairs", lambda x: x.clone(), "CPU")
+        library.impl("pairs", torch.empty_like, "Meta")
+        pairs = torch.ops.lowering_test.pairs
+        monkeypatch.setitem(decomposition_table, pairs.default, lambda x: x.unflatten(0, (-1, 2)).flatten())
+        assert host.run(trace(pairs, torch.ones(4)), [torch.ones(4)])[0].tolist() == [1] * 4
+        with pytest.raises(
+            LoweringError, match=r"pairs.default: its decomposition does not take \(torch.float32\[3\]\)"
+        ):
+            host.lower(trace(pairs, torch.ones(3)))
 
 
 def test_the_same_tensor_twice_is_another_signature(host: Host) -> None:
