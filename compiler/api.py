@@ -74,9 +74,7 @@ def compile_decode(
     found = default_store() if store is None else store or None
     with compiling_threads(chosen) as pool:
         programs = RegionPrograms(chosen, arithmetic, pool, found, assert_hit)
-        started = start_steps(
-            model, slots, sizes, chosen, graph_mode, lambda region, size: programs.program(region), report
-        )
+        started = start_steps(model, slots, sizes, chosen, graph_mode, programs.program, report)
         compiled: list[_CompiledStep] = []
         known: set[str] = set()
         for step in started:

@@ -25,13 +25,15 @@ class Region:
     """One piece of a step.
 
     ``inputs`` and ``outputs`` say what the module's placeholders and results are; an output at the place of one of the
-    step's inputs, or of rows of it, is its new version and aliases it.
+    step's inputs, or of rows of it, is its new version and aliases it. ``stage_names`` are those of the whole step, by
+    the numbers that nodes are marked with.
     """
 
     name: str
     module: fx.GraphModule
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
+    stage_names: tuple[str, ...] = ()
 
     @property
     def aliases(self) -> dict[int, int]:

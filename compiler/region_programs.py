@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
-from ..errors import ArtifactError
+from ..errors import ArtifactError, CompileError
 from ..runtime.artifacts import Artifact
 from ..runtime.plan import digest
 from ..runtime.store.key import ArtifactKey
@@ -15,6 +15,7 @@ from ..runtime.store.programs import made_program, program_of
 from ..runtime.store.store import ArtifactStore
 from .canonical import canonical_digest
 from .cut import Region
+from .failed_region import next_command
 from .lowering.lower import LoweredModule
 from .lowering.options import Numerics
 from .region_lowering import RegionLowering
@@ -68,8 +69,8 @@ class RegionPrograms:
         self._assert_hit = assert_hit
         self._programs: dict[str, Future[TimedArtifact]] = {}
 
-    def program(self, region: Region) -> Future[TimedArtifact]:
-        """A region's program when it is compiled.
+    def program(self, region: Region, batch_size: int | None = None) -> Future[TimedArtifact]:
+        """A region's program when it is compiled; ``batch_size`` are the requests of its step, if it is of one.
 
         A new kind of region that is not stored is lowered here, in the caller's thread: lowering traces with FX,
         which works in one thread at a time.
@@ -81,7 +82,7 @@ class RegionPrograms:
         kind = canonical_digest(region)
         if kind not in self._programs:
             key = self._key(region)
-            self._programs[kind] = self._find(key) or self._submit(region, key)
+            self._programs[kind] = self._find(key) or self._submit(region, batch_size, key)
         return self._programs[kind]
 
     def _find(self, key: ArtifactKey | None) -> Future[TimedArtifact] | None:
@@ -95,8 +96,8 @@ class RegionPrograms:
         found.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, True, key.digest))
         return found
 
-    def _submit(self, region: Region, key: ArtifactKey | None) -> Future[TimedArtifact]:
-        return self._pool.submit(self._compile, self._lowering.lower(region), key, region.name)
+    def _submit(self, region: Region, batch_size: int | None, key: ArtifactKey | None) -> Future[TimedArtifact]:
+        return self._pool.submit(self._compile_or_explain, self._lowering.lower(region), key, region, batch_size)
 
     def _key(self, region: Region) -> ArtifactKey | None:
         """The key of a program in the store; None if there is no store or no key is sure to be right."""
@@ -109,6 +110,15 @@ class RegionPrograms:
                 raise
             logger.warning("the program of %s is not stored: %s", region.name, error)
             return None
+
+    def _compile_or_explain(
+        self, lowered: LoweredModule, key: ArtifactKey | None, region: Region, batch_size: int | None
+    ) -> TimedArtifact:
+        try:
+            return self._compile(lowered, key, region.name)
+        except CompileError as error:
+            command = next_command(self._store, key, self._lowering, region, batch_size, lambda: lowered.bytecode)
+            raise CompileError(f"{error}{command}", error.log) from error
 
     def _compile(self, lowered: LoweredModule, key: ArtifactKey | None, name: str) -> TimedArtifact:
         start, target = time.perf_counter(), self._lowering.target

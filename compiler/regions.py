@@ -41,8 +41,10 @@ def cut_graph(
     """
     marks = {} if whole else {node: node.meta[STAGE] for node in module.graph.nodes if STAGE in node.meta}
     facts = _Facts(module, aliases, marks)
-    names = ["whole"] if whole else stage_names
-    regions = tuple(_make_region(facts, group, nodes, names) for group, nodes in sorted(facts.groups().items()))
+    regions = tuple(
+        _make_region(facts, group, nodes, stage_names, "whole" if whole else "")
+        for group, nodes in sorted(facts.groups().items())
+    )
     check_order(region_graph(regions))
     return CutGraph(regions, tuple(node.name for node in facts.returned))
 
@@ -156,7 +158,7 @@ class _RegionGraph:
         return self._shaped[value, shape]
 
 
-def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_names: Sequence[str]) -> Region:
+def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_names: Sequence[str], name: str) -> Region:
     region = _RegionGraph(facts)
     for node in nodes:
         region.add(node)
@@ -171,10 +173,11 @@ def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_name
     region.graph.output(tuple(results))
     stages = sorted({facts.stages[node] for node in nodes})
     return Region(
-        name="+".join(stage_names[stage] for stage in stages),
+        name=name or "+".join(stage_names[stage] for stage in stages),
         module=lazy_module(facts.module, region.graph),
         inputs=tuple(region.places),
         outputs=tuple(places),
+        stage_names=tuple(stage_names),
     )
 
 

@@ -33,8 +33,8 @@ def source_line(node: fx.Node) -> SourceLine | None:
 
 
 def stack_trace_of(line: SourceLine) -> str:
-    """A stack trace whose only frame is at this line, for nodes that have lost theirs."""
-    return f'File "{line.file}", line {line.line}'
+    """A stack trace whose only frame is at this line of the package, for nodes that have lost theirs."""
+    return f'File "{_PACKAGE_ROOT / line.file}", line {line.line}'
 
 
 @lru_cache(maxsize=4096)
@@ -50,8 +50,6 @@ def _line_of(stack_trace: str) -> SourceLine | None:
 @cache
 def _relative(file: str) -> str:
     path = Path(file)
-    if not path.is_absolute():
-        return file
     for root in (_PACKAGE_ROOT, Path.cwd()):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...errors import ArtifactError, CompileError, LoweringError
+from ...runtime.store.key import ArtifactKey
 from ...runtime.store.programs import PROGRAM
 from ...runtime.store.store import ArtifactStore
 from ..canonical import canonical_digest
 from ..cut import Region
+from ..failed_region import next_command
 from ..region_lowering import RegionLowering
 from .messages import Answer, Job
 from .pool import WorkerPool
@@ -119,20 +121,33 @@ class WorkerPrograms:
                 return
             if self._assert_hit:
                 self._store.require(key)
-            self._store.refuse_known_failure(key)
-            self._submit(kind, Job(region.name, key, self._lowering.lower(region)))
+            self._refuse_known_failure(key, region, self._programs[kind].batch_size)
+            self._submit(kind, Job(region.name, key, self._lowering.lower(region)), region)
         except (ArtifactError, CompileError, LoweringError) as error:
             self._change(kind, state="failed", seconds=time.perf_counter() - start, error=str(error))
 
-    def _submit(self, kind: str, job: Job) -> None:
-        # The callbacks live longer than the module should.
-        key, name = job.key, job.name
+    def _refuse_known_failure(self, key: ArtifactKey, region: Region, batch_size: int) -> None:
+        try:
+            self._store.refuse_known_failure(key)
+        except CompileError as error:
+            raise CompileError(f"{error}{self._next(key, region, batch_size)}") from error
+
+    def _next(self, key: ArtifactKey, region: Region, batch_size: int, module: bytes | None = None) -> str:
+        def bytecode() -> bytes:
+            return self._lowering.lower(region).bytecode if module is None else module
+
+        return next_command(self._store, key, self._lowering, region, batch_size, bytecode)
+
+    def _submit(self, kind: str, job: Job, region: Region) -> None:
+        key, name, batch_size = job.key, job.name, self._programs[kind].batch_size
 
         def on_end(answer: Answer) -> None:
             if answer.has_crashed:
                 self._store.remember_failure(key, CompileError(f"{name}: {answer.error}"))
-            state = answer.outcome or "failed"
-            self._change(kind, state=state, seconds=answer.seconds, bytes=answer.bytes, error=answer.error)
+            state, error = answer.outcome or "failed", answer.error
+            if answer.outcome is None:
+                error += self._next(key, region, batch_size, job.module.bytecode)
+            self._change(kind, state=state, seconds=answer.seconds, bytes=answer.bytes, error=error)
 
         self._answers.append(self._pool.submit(job, lambda: self._change(kind, state="compiling"), on_end))
 

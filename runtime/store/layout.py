@@ -42,6 +42,10 @@ class StoreLayout:
         """The record of a failure."""
         return self.failures / f"{digest}.json"
 
+    def failure_files(self, digest: str) -> Path:
+        """The directory of what was kept of a failure besides its record."""
+        return self.failures / digest
+
     def lock(self, digest: str) -> Path:
         """The lock of a key."""
         return self.locks / f"{digest}.lock"

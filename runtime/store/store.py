@@ -19,7 +19,16 @@ from .directory import StoreDirectory
 from .entry import Entry
 from .eviction import Limits, Usage, evict, remove_entry, sweep
 from .explain import differences, nearest
-from .failures import Failure, current_failure, failures, forget_failure, record_failure
+from .failures import (
+    Failure,
+    current_failure,
+    failure_files,
+    failures,
+    forget_failure,
+    keep_failure_files,
+    record_failure,
+    sweep_failures,
+)
 from .key import ArtifactKey, text_file
 from .lock import Patience, key_lock
 from .manifest import Manifest
@@ -145,6 +154,27 @@ class ArtifactStore:
         except OSError as refusal:
             self._warn(refusal)
 
+    def keep_failure_files(self, digest: str, files: Mapping[str, bytes]) -> Path | None:
+        """Keep files for whoever looks into a remembered failure, as long as it is remembered.
+
+        Returns:
+            Their directory, with those that were there before if there were any; None if nothing is remembered of
+            that key, or the store cannot be written.
+        """
+        try:
+            return keep_failure_files(self.local.layout, digest, files)
+        except OSError as refusal:
+            self._warn(refusal)
+            return None
+
+    def failure(self, digest: str) -> Failure | None:
+        """What is remembered of the key with that digest."""
+        return current_failure(self.local.layout, digest)
+
+    def failure_files(self, digest: str) -> Path | None:
+        """The directory that ``keep_failure_files`` made for a failure that is remembered; None if there is none."""
+        return failure_files(self.local.layout, digest)
+
     def entries(self, kind: str | None = None) -> list[tuple[Manifest, Usage]]:
         """Manifest and use of all local entries of a kind, the one used last first; files are not verified."""
         found = [one for one in self.local.manifests() if kind in (None, one[0].kind)]
@@ -168,7 +198,7 @@ class ArtifactStore:
         """Remove entries of a kind that were last used so long ago; returns their digests."""
         latest = time.time() - unused_for_s
         chosen = [used.digest for _, used in self.entries(kind) if unused_for_s <= 0 or used.last_used <= latest]
-        sweep(self.local.layout, self._limits)
+        self._sweep()
         return [digest for digest in chosen if remove_entry(self.local.layout, digest)]
 
     def clear_failures(self) -> list[str]:
@@ -180,7 +210,7 @@ class ArtifactStore:
 
     def evict(self) -> list[str]:
         """Remove what is above the limits and what killed processes left behind; returns the entries' digests."""
-        sweep(self.local.layout, self._limits)
+        self._sweep()
         return evict(self.local.layout, self._limits)
 
     def export(self, archive: Path, kind: str | None = None) -> list[str]:
@@ -242,6 +272,10 @@ class ArtifactStore:
             self.remember_failure(key, error)
             raise
         return self.put(key, made.files, made.metadata)
+
+    def _sweep(self) -> None:
+        sweep(self.local.layout, self._limits)
+        sweep_failures(self.local.layout)
 
     def _warn(self, error: OSError) -> None:
         if not self._has_warned:

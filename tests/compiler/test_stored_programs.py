@@ -90,10 +90,10 @@ def test_a_refusal_of_the_compiler_is_remembered(store: ArtifactStore, monkeypat
         raise CompileError("no registers left")
 
     monkeypatch.setattr(HostTarget, "compile", fail)
-    with pytest.raises(CompileError, match=r"^no registers left$"):
+    with pytest.raises(CompileError, match=r"^no registers left\n  next: deepinfer-neuron bisect .*/failures/\w{64}$"):
         compile_decode(Step(), [2], store=store)
     monkeypatch.setattr(HostTarget, "compile", refuse)
-    with pytest.raises(CompileError, match=r"no registers left\n.*tried again"):
+    with pytest.raises(CompileError, match=r"no registers left\n.*tried again.*\n  next: deepinfer-neuron bisect"):
         compile_decode(Step(), [2], store=store)
 
 

@@ -14,6 +14,7 @@ import pytest
 import staged_steps
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.compiler.bisect.bundle import read_bundle
 from deepinfer_neuron.compiler.workers.compile import StoredSteps, compile_into_store
 from deepinfer_neuron.compiler.workers.programs import failed
 from deepinfer_neuron.runtime.devices.pjrt import host_device
@@ -74,12 +75,16 @@ def test_workers_store_the_programs_that_one_process_makes(store: ArtifactStore)
 def test_a_refused_program_does_not_stop_the_others(store: ArtifactStore):
     result = compile_oddly(store, "refuses")
     assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
-    assert [program.error for program in failed(result.programs)] == ["no registers left\nat step.py:7"]
+    (error,) = (program.error for program in failed(result.programs))
+    assert error.startswith("no registers left\nat step.py:7\n  next: deepinfer-neuron bisect ")
+    bundle = read_bundle(Path(error.split()[-1]))
+    assert (bundle.graph.name, bundle.batch_size, bundle.signature) == ("tanh", 2, "CompileError: no registers left")
     assert (result.plan, result.reports, store.entries("plan")) == (None, (), [])
     assert len(store.failures()) == 1
     again = compile_into_store(StagedStep(), variant_of(2), store, 1, command=NO_WORKER)
     assert states(again) == {"sum": "hit", "tanh": "failed", "end": "hit"}
     assert "tried again in" in failed(again.programs)[0].error
+    assert failed(again.programs)[0].error.endswith(error.splitlines()[-1])
     store.clear_failures()
     assert states(compile_oddly(store, "none")) == {"sum": "hit", "tanh": "made", "end": "hit"}
 
@@ -94,6 +99,8 @@ def test_a_worker_that_dies_fails_its_program_only(
     assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
     assert signal_name in failed(result.programs)[0].error
     assert [failure.log.partition(":")[0] for failure in store.failures()] == remembered
+    bundles = [store.failure_files(failure.digest) for failure in store.failures()]
+    assert [read_bundle(bundle).graph.name for bundle in bundles if bundle] == remembered
 
 
 def test_a_required_program_that_is_missing_is_explained_and_none_is_compiled(store: ArtifactStore):
