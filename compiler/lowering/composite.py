@@ -10,6 +10,7 @@ from jaxlib.mlir.dialects import func, stablehlo
 from torch import fx
 from torch._ops import OpOverload
 
+from .call_arguments import composite_attributes
 from .emitter import Emitter
 from .tensor import Tensor
 
@@ -49,15 +50,16 @@ def define_private_function(
 
 
 def call_composite(
-    emitter: Emitter, operator: OpOverload, function: str, arguments: Sequence[Tensor], results: Sequence[Tensor]
+    emitter: Emitter, node: fx.Node, function: str, arguments: Sequence[Tensor], results: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Call a private function under the operator's own name, so that a target may swap in its kernel."""
+    """Call a private function under the operator's own name and with its scalars, so that a kernel may replace it."""
+    operator: OpOverload = node.target  # pyright: ignore[reportAssignmentType]
     zero = [] if emitter.runtime_zero is None else [emitter.runtime_zero]
     call = stablehlo.CompositeOp(
         [result.value.type for result in results],
         [argument.value for argument in arguments] + zero,
         f"{operator.namespace}.{operator._opname}",
         function,
-        composite_attributes={"overload": ir.StringAttr.get(operator._overloadname)},
+        composite_attributes=composite_attributes(node),
     )
     return tuple(Tensor(value, like.dtype, like.shape) for value, like in zip(call.results, results, strict=True))

@@ -236,7 +236,7 @@ class _ModuleLowering:
                 self.module.body, name, arguments, emitter, lambda inner, typed: self.emit_graph(inner, graph, typed)
             )
         function, results = self._functions[key]
-        return call_composite(emitter, node.target, function, arguments, results)  # pyright: ignore
+        return call_composite(emitter, node, function, arguments, results)
 
     def _result_type(self, node: fx.Node) -> Any:
         value = node.meta["val"]
