@@ -12,9 +12,11 @@ from typing import Annotated
 import typer
 
 from .cli_bench import bench
+from .cli_bisect import bisect_graph
 from .cli_cache import cache
 from .cli_compile import compile_step
 from .cli_doctor import doctor
+from .cli_dump import dump
 from .cli_options import (
     Dtype,
     EngineMode,
@@ -142,6 +144,8 @@ def compare(
 
 
 main.command("compile")(compile_step)
+main.command("bisect")(bisect_graph)
+main.command("dump")(dump)
 
 
 @main.command("run")

@@ -6,14 +6,16 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .cli_options import JsonOption, ModeOption
 from .console import clean_errors, print_now, write_report
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from .bisect_run import BisectRun
+
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -59,15 +61,6 @@ def bisect_graph(
     format: Annotated[
         InputFormat | None, typer.Option(help="What the command reads; StableHLO bytecode if omitted.")
     ] = (None),
-    accuracy: Annotated[
-        bool,
-        typer.Option(
-            "--accuracy", help="Look for wrong results instead: run what was compiled and compare with eager."
-        ),
-    ] = False,
-    passes: Annotated[
-        bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
-    ] = False,
     match: Annotated[
         MatchMode, typer.Option(help="What of a failure has to agree: message and code, the code, nothing.")
     ] = (MatchMode.signature),
@@ -96,39 +89,52 @@ def bisect_graph(
     in a new process.
     """
     with clean_errors():
-        from .bisect_report.live import show_progress
+        from .bisect_report.progress import watch_bisection
         from .bisect_run import BisectRequest, run_bisect
+        from .compiler.bisect.prober import Budget
+        from .compiler.targets.process import ProcessLimits
+        from .decode_source import DecodeOptions
 
         seconds, probes = parse_budget(budget)
         request = BisectRequest(
+            out=out,
             input=input,
             model=model,
             batch_size=batch_size,
             region=region,
-            mode=mode and mode.value,
-            tokens=context,
+            options=DecodeOptions((batch_size,), context, mode=mode and mode.value, target=target),
             target=target,
             command=command,
-            format=format and format.value,
-            accuracy=accuracy,
-            passes=passes,
+            format=None if format is None else format.value,
             match=match.value,
             repeats=repeats,
-            jobs=jobs,
-            budget_seconds=seconds,
-            budget_probes=probes,
-            timeout_s=timeout,
-            memory_gb=memory_gb,
             simplify=simplify,
-            out=out,
+            jobs=jobs,
+            budget=Budget(seconds, probes),
+            limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
         )
-        with show_progress() as watch:
-            report = run_bisect(request, print_now, watch)
-        write_report(json, report.to_json())
-    if not report.complete:
-        print("stopped early: the same command goes on", file=sys.stderr)
-    if not report.is_reproduced:
+        with watch_bisection() as watch:
+            run = run_bisect(request, print_now, watch)
+        print_result(run)
+        write_report(json, run.to_json())
+    if not run.result.complete:
+        print("stopped early with the best so far: the same command goes on from there", file=sys.stderr)
+    if not run.is_reproduced:
         raise typer.Exit(1)
+
+
+def print_result(run: BisectRun) -> None:
+    """The minimal graph and where the rest is."""
+    result, written = run.result, run.written
+    print(f"{result.signature}\nfailed in {result.first} runs of the whole program, {result.last} of the minimal one")
+    for index in result.kept:
+        item = result.items[index]
+        print(f"  {item.text}{f'  # {item.line}' if item.line else ''}")
+    print(f"{len(result.items)} items -> {result.minimal.size} operations, {result.probes} probes")
+    for other in result.others:
+        print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
+    meaning = "was not run" if written.run is None else written.run.meaning
+    print(f"{written.directory}: report.html, report.md, repro.py ({meaning})")
 
 
 def parse_budget(text: str | None) -> tuple[float | None, int | None]:

@@ -16,7 +16,7 @@ class RegionLowering:
 
     def __init__(self, target: Target, numerics: Numerics):
         self.target = target
-        self.numerics = numerics
+        self.numerics: Numerics = numerics
         self._options = target.lowering_options(numerics)
         self._decompositions = Decompositions(self._options)
 

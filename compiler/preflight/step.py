@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from ...runtime.plan import GraphMode
 from ..canonical import canonical_digest
-from ..capture import CapturedGraph, capture
 from ..cut import Region
-from ..decode_steps import slots_of
+from ..cut_step import cut_step
 from ..lowering.decompose import Decompositions
 from ..lowering.lower import LoweredModule, lower_graph
 from ..lowering.options import device_options
-from ..pass_captured import pass_captured
-from ..regions import cut_graph
-from ..root_partition import RootPartition
 from .check import check_module, merge_findings
 from .histogram import Histogram, histogram_of
 from .rule import Finding
@@ -64,24 +59,9 @@ class _Device:
 
 
 def _lower_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode) -> list[LoweredModule]:
-    slots = slots_of(model)
-    examples = {
-        spec.name: torch.full((batch_size, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in slots
-    }
-    graph = capture(model, examples)
-    passed = pass_captured(graph, _Device(target), slots)
-    context = passed.context
-    cut = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
-    if mode == "regions":
-        names = _input_names(graph)
-        cut = RootPartition().joined(cut, names).applied(cut, names)
     kinds: dict[str, Region] = {}
-    for region in cut.regions:
+    for region in cut_step(model, batch_size, _Device(target), mode).regions:
         kinds.setdefault(canonical_digest(region), region)
     options = device_options(target)
     decompositions = Decompositions(options)
     return [lower_graph(region.module, options, region.aliases, decompositions) for region in kinds.values()]
-
-
-def _input_names(graph: CapturedGraph) -> list[str]:
-    return [one.qualified_name for one in graph.inputs]
