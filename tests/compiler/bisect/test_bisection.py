@@ -118,7 +118,7 @@ def test_what_else_is_met_is_reduced_too(tmp_path: Path):
 
 
 def test_a_failure_that_does_not_come_is_refused(tmp_path: Path):
-    with pytest.raises(BisectError, match="0 of 2 runs.*it compiled"):
+    with pytest.raises(BisectError, match=r"0 of 2 runs.*it compiled"):
         run(tmp_path, attention_subject(), lambda text: None)
 
 
@@ -128,7 +128,7 @@ def test_a_failure_other_than_the_wanted_one_is_refused(tmp_path: Path):
 
 
 def test_a_compiler_that_fails_on_everything_is_refused(tmp_path: Path):
-    with pytest.raises(BisectError, match="returns its input fails in the same way"):
+    with pytest.raises(BisectError, match=r"returns its input fails in the same way"):
         run(tmp_path, attention_subject(), lambda text: CRASH)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,8 @@ class Run:
         ):
             self.questions = Questions(prober, Criterion(CRASH), lambda progress: None, subject.operations)
             asked = SubjectQuestions(subject, self.questions)
-            try:
+            with suppress(BudgetSpentError):
                 self.kept = reduce_items(asked, [Verdict(CRASH, 0.0, said)], self._accept)
-            except BudgetSpentError:
-                pass
 
     def _accept(self, stage: str, kept: list[int]) -> None:
         self.accepted.append((stage, sorted(kept)))
