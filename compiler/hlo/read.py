@@ -14,7 +14,10 @@ from ...errors import ArtifactError
 from ..lowering.context import shared_context
 from .wire import Field, message, read_fields, write_fields
 
-_COMPUTATIONS, _INSTRUCTIONS, _IS_COMPOSITE = 3, 2, 89
+_COMPUTATIONS, _INSTRUCTIONS, _ID, _IS_COMPOSITE = 3, 2, 35, 89
+_LOCAL_ID, _LARGEST_LOCAL_ID = (1 << 32) - 1, 1 << 24
+"""The upper half of an id is the computation's. XLA makes a table as long as the largest lower half."""
+
 _FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 _NAME = "composite.name"
 
@@ -39,21 +42,22 @@ def stablehlo_of(proto: bytes) -> bytes:
 
 def _without_composites(proto: bytes) -> bytes:
     """The same calls, none of them marked: jaxlib 0.10 gives a marked one with several results a single tuple."""
-    return write_fields(_unmarked(field, _COMPUTATIONS, _unmarked_computation) for field in read_fields(proto))
+    return write_fields(_changed(field, _COMPUTATIONS, _unmarked_computation) for field in read_fields(proto))
 
 
 def _unmarked_computation(fields: list[Field]) -> list[Field]:
-    return [_unmarked(field, _INSTRUCTIONS, _unmarked_instruction) for field in fields]
+    return [_changed(field, _INSTRUCTIONS, _unmarked_instruction) for field in fields]
 
 
 def _unmarked_instruction(fields: list[Field]) -> list[Field]:
+    for field in fields:
+        if field.number == _ID and isinstance(field.value, int) and field.value & _LOCAL_ID > _LARGEST_LOCAL_ID:
+            raise ArtifactError(f"the HLO module proto is damaged: an instruction has the id {field.value}")
     return [field for field in fields if field.number != _IS_COMPOSITE]
 
 
-def _unmarked(field: Field, number: int, change: Callable[[list[Field]], list[Field]]) -> Field:
-    if field.number != number or _NAME.encode() not in field.content:
-        return field
-    return message(number, change(read_fields(field.content)))
+def _changed(field: Field, number: int, change: Callable[[list[Field]], list[Field]]) -> Field:
+    return message(number, change(read_fields(field.content))) if field.number == number else field
 
 
 def _restore_composites(module: ir.Module) -> None:

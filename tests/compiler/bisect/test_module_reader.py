@@ -7,6 +7,7 @@ import torch
 from deepinfer_neuron.compiler.bisect.module_reader import read_module
 from deepinfer_neuron.compiler.bisect.module_subject import ModuleSubject
 from deepinfer_neuron.compiler.hlo.convert import write_module
+from deepinfer_neuron.compiler.hlo.wire import message, varint, write_fields
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
@@ -71,6 +72,13 @@ def test_lines_survive_a_proto():
     computation = _jax.mlir.mlir_module_to_xla_computation(text, use_tuple_args=False, return_tuple=False)
     (item, _) = ModuleSubject(computation.as_serialized_hlo_module_proto()).items
     assert item.line == "model/moe.py:80"
+
+
+def test_an_id_that_would_fill_the_memory_is_refused():
+    instruction = message(2, [message(1, b"x"), message(2, b"parameter"), varint(35, (1 << 32) + (1 << 31))])
+    proto = write_fields([message(1, b"main"), message(3, [message(1, b"main.1"), instruction])])
+    with pytest.raises(ArtifactError, match="is damaged: an instruction has the id 6442450944"):
+        read_module(proto)
 
 
 def test_the_only_public_function_is_the_entry():
