@@ -78,7 +78,7 @@ def of_error(log: str, status: int = 1) -> Signature:
         (compiler_logs.FATAL, "", 'false && "Read after write on aliased PATH buffer."'),
         (compiler_logs.ABORTED, "", "No existing axis k# found in instruction NAME's parent list"),
         (BANNER, "", "#-#-#T#:#:#Z ERROR # [neuronx-cc]: NeuronX Compiler version"),
-        (CACHED, "", "#-#-# #:#:#: # ERROR ||NEURON_CC_WRAPPER||: Got a cached failed neff at PATH."),
+        (CACHED, "", "#-#-# #:#:#: # ERROR ||NEURON_CC_WRAPPER||: Got a cached failed neff at PATH"),
         (ILLEGAL, "", "failed to legalize operation 'stablehlo.rng_bit_generator' that was explicitly marked illegal"),
         (WORKGROUPS, "", "'linalg.generic' op write affecting operations on global resources are restricted"),
         (PARSED, "", "'stablehlo.add' op requires the same shape for all operands and results"),
