@@ -55,9 +55,9 @@ def repeat_layers(config: ModelConfig, layers: int) -> ModelConfig:
     return longer
 
 
-def zero_model(config: ModelConfig, geometry: CacheGeometry) -> DecodeModel:
+def zero_model(config: ModelConfig, geometry: CacheGeometry, numerics: Numerics | None = None) -> DecodeModel:
     """A decode model whose every weight is zero and has memory of its own; pages that nobody writes take none."""
-    model = DecodeModel(config, geometry, Numerics())
+    model = DecodeModel(config, geometry, numerics or Numerics())
     for name, parameter in list(model.named_parameters()):
         owner, _, attribute = name.rpartition(".")
         zeros = nn.Parameter(torch.zeros(parameter.shape, dtype=parameter.dtype), requires_grad=False)

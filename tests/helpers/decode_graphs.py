@@ -13,6 +13,7 @@ from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.model.checkpoint.sizes import config_json
 from deepinfer_neuron.model.config import ModelConfig
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.target_numerics import target_numerics
 
 BATCH_SIZE = 4
 _CONTEXT = 256
@@ -21,7 +22,8 @@ _CONTEXT = 256
 @cache
 def decode_graph(size: str, target: str = "trn2") -> PassedGraph:
     """The step of a model of that size for four requests; not to be changed."""
-    model = zero_model(ModelConfig.from_dict(config_json(size)), CacheGeometry.for_requests(_CONTEXT, BATCH_SIZE))
+    config = ModelConfig.from_dict(config_json(size))
+    model = zero_model(config, CacheGeometry.for_requests(_CONTEXT, BATCH_SIZE), target_numerics(target))
     slots = model.decode_slots
     examples = {
         slot.name: torch.full((BATCH_SIZE, *slot.row_shape), slot.pad_value, dtype=slot.dtype) for slot in slots
