@@ -129,12 +129,12 @@ COLUMNS = (
 def main(size: str, most_probes: int = 0) -> None:
     rows = []
     for entry in catalogue(size):
-        print(entry.name, file=sys.stderr)
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
             result = bisect_entry(entry, size, directory, probe_of(entry, directory))
             minified = minify_entry(entry, size, probe_of(entry, directory), most_probes) if most_probes else None
         rows.append(Row(entry, kept_nodes(size, result), result, minified).cells)
+        print(*rows[-1], f"{result.seconds:.0f} s", sep=" | ", file=sys.stderr, flush=True)
     print_table(f"Planted failures in the whole step of {size}, batch 4, {TARGET}", COLUMNS, rows)
 
 
