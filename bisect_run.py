@@ -43,7 +43,7 @@ class BisectRequest:
         model: checkpoint directory.
         batch_size, region, options: which step of it, or which region of that.
         target, command, format: the compiler; the target of the program without any.
-        match, repeats, simplify: see ``BisectOptions``.
+        match, repeats, simplify, one_by_one: see ``BisectOptions``.
         jobs: probes that run at once.
         budget: of the whole search.
         limits: of one probe; fields that are None leave those of the environment.
@@ -61,6 +61,7 @@ class BisectRequest:
     match: Match = "signature"
     repeats: int = 2
     simplify: bool = True
+    one_by_one: bool = False
     jobs: int = 1
     budget: Budget = Budget()  # noqa: RUF009
     limits: ProcessLimits = ProcessLimits()  # noqa: RUF009
@@ -104,7 +105,9 @@ def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun:
     compiler = _compiler(request, program)
     limits = _limits(request.limits)
     say(f"{program.title}: {sum(not item.is_result for item in program.subject.items)} operations, {compiler.name}")
-    options = BisectOptions(match=request.match, repeats=request.repeats, simplify=request.simplify)
+    options = BisectOptions(
+        match=request.match, repeats=request.repeats, simplify=request.simplify, one_by_one=request.one_by_one
+    )
     with (
         VerdictLog(request.out / VERDICTS, _identity(compiler, limits)) as log,
         Prober(CompileProbe(compiler, limits), log, request.jobs, request.budget) as prober,

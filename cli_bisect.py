@@ -78,6 +78,12 @@ def bisect_graph(
     simplify: Annotated[
         bool, typer.Option(help="Also look for smaller shapes, fewer inputs and inside kernels.")
     ] = True,
+    one_by_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-by-one", help="Also compile each operation of the failing regions alone, and list them all."
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
         "bisect"
     ),
@@ -109,6 +115,7 @@ def bisect_graph(
             match=match.value,
             repeats=repeats,
             simplify=simplify,
+            one_by_one=one_by_one,
             jobs=jobs,
             budget=Budget(seconds, probes),
             limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),

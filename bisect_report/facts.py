@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from ..compiler.bisect.questions import PASSES
 from ..compiler.bisect.result import BisectResult
 from .minimal_graph import GraphNode, operators_of
 from .progress import duration
@@ -102,9 +103,15 @@ def tables_of(result: BisectResult) -> list[Table]:
         (str(number), str(one.signature), f"{one.candidate.size:,}", f"{one.times:,}")
         for number, one in enumerate(result.others, 1)
     )
+    survey = tuple(
+        (one.example.text, one.example.line, f"{len(one.items):,}", one.text)
+        for one in result.survey
+        if one.text != PASSES
+    )
     tables = [
         Table("What was tried", ("stage", "operations before", "after", "probes", "time"), stages),
         Table("Without one operation", ("operation", "what came of it"), removals),
+        Table("Operations that fail alone", ("operation", "line", "times", "what came of it"), survey),
         Table("Also seen", ("file in also_seen/", "failure", "operations", "times"), others),
     ]
     return [table for table in tables if table.rows]

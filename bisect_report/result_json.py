@@ -43,6 +43,10 @@ def result_json(result: BisectResult, recipe: Recipe, run: ReproRun | None, file
             {"signature": asdict(one.signature), "times": one.times, **_candidate(one.candidate)}
             for one in result.others
         ],
+        "survey": [
+            {"items": list(one.items), "text": one.example.text, "ending": one.text, "fails": one.fails}
+            for one in result.survey
+        ],
         "introduced_by": result.introduced_by,
         "stages": [asdict(stage) for stage in result.stages],
         "history": [asdict(point) for point in result.history],

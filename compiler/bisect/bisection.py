@@ -20,7 +20,7 @@ from .prober import BudgetSpentError, Prober
 from .questions import Questions, SubjectQuestions, Watch
 from .removal import Removal, removals
 from .reproduce import reproduce
-from .result import BisectResult, OtherFailure, Reproduction, Stage
+from .result import BisectResult, OtherFailure, Reproduction, Stage, SurveyRow
 from .search import lower_bound
 from .signature import Match
 from .simplify.expand import expand_kernels, has_kernels
@@ -41,6 +41,7 @@ class BisectOptions:
         repeats: runs of the whole program and of the minimal one.
         simplify: look for smaller shapes and fewer inputs, and inside kernels and modules.
         reduce_others: reduce failures that were met and not looked for as well.
+        one_by_one: also compile every operation of the failing regions alone, to list all that fail so.
         prepare: called with each graph before it is cut.
     """
 
@@ -49,6 +50,7 @@ class BisectOptions:
     repeats: int = 2
     simplify: bool = True
     reduce_others: bool = True
+    one_by_one: bool = False
     prepare: Callable[[fx.GraphModule], None] = lambda module: None
 
 
@@ -98,6 +100,7 @@ def bisect(
         is_minimal=search.is_minimal,
         complete=complete,
         others=search.others,
+        survey=search.survey,
         introduced_by="",
         stages=search.stages,
         history=search.questions.history,
@@ -127,6 +130,7 @@ class _Search:
         self.simplifications: list[str] = []
         self.removals: Sequence[Removal] = ()
         self.others: Sequence[OtherFailure] = ()
+        self.survey: Sequence[SurveyRow] = ()
         self.stages: list[Stage] = []
         self.last = Reproduction(0, 0)
         self._subject = subject
@@ -173,7 +177,11 @@ class _Search:
             keep(candidate, kept)
             self._end_stage(stage, before)
 
-        reduce_items(asked, self._prober.ask(whole, bool), accept)
+        note_survey = self._note_survey if self._options.one_by_one and subject is self._subject else None
+        reduce_items(asked, self._prober.ask(whole, bool), accept, note_survey)
+
+    def _note_survey(self, rows: Sequence[SurveyRow]) -> None:
+        self.survey = rows
 
     def _keep_items(self, candidate: Candidate, kept: Sequence[int]) -> None:
         self.kept = sorted(kept)

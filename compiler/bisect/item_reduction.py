@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 
 from .questions import SubjectQuestions
+from .result import SurveyRow
 from .search import minimal_subset, sorted_like
+from .survey import survey
 from .verdict import Verdict
 
 _LINE = re.compile(r"[\w./-]+\.py:\d+")
@@ -15,14 +17,24 @@ _LINE = re.compile(r"[\w./-]+\.py:\d+")
 Accept = Callable[[str, Sequence[int]], None]
 """Called with the name of a stage and the items that fail after it."""
 
+NoteSurvey = Callable[[Sequence[SurveyRow]], None]
+"""Called with what came of each operation alone."""
 
-def reduce_items(asked: SubjectQuestions, verdicts: Sequence[Verdict], accept: Accept) -> list[int]:
+
+def reduce_items(
+    asked: SubjectQuestions,
+    verdicts: Sequence[Verdict],
+    accept: Accept,
+    note_survey: NoteSurvey | None = None,
+) -> list[int]:
     """The items of a smallest program that fails, given that the whole one does.
 
     Args:
         asked: about the subject.
         verdicts: on the whole program; lines of the model that they name are looked at first.
         accept: called after each stage, so that an interrupted search leaves the best so far.
+        note_survey: called with what came of each operation alone, which is asked between regions and results then;
+            the first one that fails alone is the result.
 
     Raises:
         BudgetSpentError: the last call of ``accept`` has the best so far.
@@ -34,6 +46,9 @@ def reduce_items(asked: SubjectQuestions, verdicts: Sequence[Verdict], accept: A
         asked.begin(name)
         operations = reduce(asked, operations, results, verdicts)
         accept(name, [*operations, *results])
+    if note_survey is not None:
+        operations = _one_by_one(asked, operations, note_survey)
+        accept("one by one", [*operations, *results])
     asked.begin("results")
     results = _results(asked, operations, results)
     accept("results", [*operations, *results])
@@ -71,6 +86,13 @@ def _regions(
         lambda sets: asked.expect([members(one) for one in sets]),
     )
     return [index for region in needed for index in regions[region]]
+
+
+def _one_by_one(asked: SubjectQuestions, operations: list[int], note: NoteSurvey) -> list[int]:
+    rows = survey(asked, operations)
+    note(rows)
+    failing = [row.items[0] for row in rows if row.fails]
+    return failing[:1] or operations
 
 
 def _results(asked: SubjectQuestions, operations: list[int], results: list[int]) -> list[int]:

@@ -13,6 +13,9 @@ from .result import HistoryPoint, OtherFailure
 from .subject import Candidate, Subject
 from .verdict import Signature, Verdict
 
+PASSES = "it compiles"
+"""What came of a candidate without a failure, for people."""
+
 Watch = Callable[[Progress], None]
 """Called before and after each question, in the thread that asks."""
 
@@ -116,6 +119,15 @@ class SubjectQuestions:
         """Whether the program of these items fails in the wanted way."""
         candidate = self.candidate(keep)
         return candidate is not None and self.questions.fails(candidate)
+
+    def ending(self, keep: Collection[int]) -> str:
+        """What came of the program of these items, for people, whether or not it is what is looked for."""
+        candidate = self.candidate(keep)
+        if candidate is None:
+            return "nothing that could be compiled"
+        verdicts = self.questions.prober.ask(candidate, self.questions.criterion.is_enough)
+        ends = sorted({PASSES if one.signature is None else str(one.signature) for one in verdicts})
+        return "; ".join(ends)
 
     def expect(self, sets: Sequence[Collection[int]]) -> None:
         """See ``Questions.expect``."""

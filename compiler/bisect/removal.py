@@ -40,6 +40,5 @@ def _removal(asked: SubjectQuestions, name: str, keep: frozenset[int]) -> Remova
         return Removal(f"without {name}: nothing is left that could be compiled", None, False, False)
     fails = asked.fails(keep)
     verdicts = asked.questions.prober.ask(candidate, asked.questions.criterion.is_enough)
-    ends = sorted({"it compiles" if one.signature is None else str(one.signature) for one in verdicts})
     passed = all(one.signature is None for one in verdicts)
-    return Removal(f"without {name}: {'; '.join(ends)}", candidate, fails, passed)
+    return Removal(f"without {name}: {asked.ending(keep)}", candidate, fails, passed)

@@ -60,6 +60,23 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
+class SurveyRow:
+    """Operations that are one program when they stand alone.
+
+    Attributes:
+        items: indices of the operations.
+        example: the first of them.
+        text: what came of the program, for people.
+        fails: whether it fails in the wanted way.
+    """
+
+    items: tuple[int, ...]
+    example: Item
+    text: str
+    fails: bool
+
+
+@dataclass(frozen=True)
 class BisectResult:
     """The smallest failing graph, and how it was come by.
 
@@ -78,6 +95,7 @@ class BisectResult:
         is_minimal: whether removing any one operation was seen to lose the failure.
         complete: False if the budget or Ctrl-C ended the search early.
         others: failures that were met and not looked for.
+        survey: what came of each operation of the failing regions alone; empty if that was not asked.
         introduced_by: the pass that introduces the failure, for people; empty if that was not asked.
         probes: runs of the compiler; ``known``: questions answered from the log of verdicts.
         bound: probes that no method can do without on average: log2 of the number of subsets of that size.
@@ -101,6 +119,7 @@ class BisectResult:
     is_minimal: bool
     complete: bool
     others: Sequence[OtherFailure]
+    survey: Sequence[SurveyRow]
     introduced_by: str
     stages: Sequence[Stage]
     history: Sequence[HistoryPoint]

@@ -99,6 +99,7 @@ def make_result(**changes: Any) -> BisectResult:
         removals=("%op_3: it compiles", "%op_8: it compiles"),
         is_minimal=True,
         complete=True,
+        survey=(),
         others=(OtherFailure(Signature("signal", "SIGSEGV"), accepted(), 2),),
         introduced_by="",
         stages=(Stage("regions", 12, 6, 4, 41.5), Stage("operations", 6, 2, 7, 72.0)),

@@ -12,6 +12,7 @@ from deepinfer_neuron.compiler.bisect.criterion import Criterion
 from deepinfer_neuron.compiler.bisect.item_reduction import reduce_items
 from deepinfer_neuron.compiler.bisect.prober import Budget, BudgetSpentError, Prober
 from deepinfer_neuron.compiler.bisect.questions import Questions, SubjectQuestions
+from deepinfer_neuron.compiler.bisect.result import SurveyRow
 from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
 from deepinfer_neuron.compiler.bisect.verdict_log import VerdictLog
 
@@ -117,3 +118,16 @@ def test_another_process_goes_on_without_asking_again(tmp_path: Path):
     assert not [one for one in second.probe.asked if one in first.probe.asked]
     straight = Run(tmp_path / "straight", subject, crash_with(13, 77))
     assert len(first.probe.asked) + len(second.probe.asked) == len(straight.probe.asked)
+
+
+def test_every_operation_alone_is_listed_and_the_first_that_fails_is_taken(tmp_path: Path):
+    subject = NumberedSubject(operations=30, groups=3)
+    probe = StandInProbe(lambda items: CRASH if {13, 17} & items else OTHER if 15 in items else None)
+    rows: list[SurveyRow] = []
+    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(probe, log) as prober:
+        asked = SubjectQuestions(subject, Questions(prober, Criterion(CRASH), lambda progress: None, 30))
+        kept = reduce_items(asked, (), lambda stage, kept: None, rows.extend)
+    assert kept == [13]
+    assert [row.items for row in rows] == [(number,) for number in range(10, 20)]
+    assert [row.items[0] for row in rows if row.fails] == [13, 17]
+    assert [row.text for row in rows if row.items == (15,)] == [str(OTHER)]
