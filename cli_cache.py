@@ -58,7 +58,9 @@ def cache_ls(store: StoreOption = None, kind: KindOption = None, json: JsonOptio
             ],
         )
         for failure in failures:
-            print(f"{failure.kind} {failure.digest[:12]} failed: {failure.signature}")
+            files = opened.failure_files(failure.digest)
+            kept = f"; its graph and module are in {files}" if files else ""
+            print(f"{failure.kind} {failure.digest[:12]} failed: {failure.signature}{kept}")
         listed = [asdict(failure) for failure in failures]
         write_report(json, {"store": str(opened.local.root), "entries": records, "failures": listed})
 

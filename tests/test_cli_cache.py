@@ -59,6 +59,8 @@ def test_failures_are_listed_and_cleared(place: Path) -> None:
     with pytest.raises(CompileError):
         ArtifactStore(place).get_or_make(key, refuse)
     assert f"program {key.digest[:12]} failed: CompileError: internal error 70" in run("ls", "--store", place).output
+    files = ArtifactStore(place).keep_failure_files(key.digest, {"module.mlir": b"ML"})
+    assert f"internal error 70; its graph and module are in {files}\n" in run("ls", "--store", place).output
     assert report(place, "clear", "--failures")["removed"] == [key.digest]
     assert report(place, "ls")["failures"] == []
 

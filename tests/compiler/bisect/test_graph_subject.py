@@ -66,9 +66,7 @@ def names_of(nodes: Sequence[fx.Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
-@settings(max_examples=25)
-@given(STEP_LISTS, st.sampled_from(("host", "trn2")), st.data())
-def test_parts_of_random_graphs_lower_and_compute_the_same(steps, target, data):
+def assert_parts_compute_the_same(steps, target, data):
     step = trace_random(steps, target)
     subject, values = subject_of(step, target), eager_values(step)
     operations = sum(not item.is_result for item in subject.items)
@@ -84,6 +82,19 @@ def test_parts_of_random_graphs_lower_and_compute_the_same(steps, target, data):
         candidate.graph.graph.lint()
         assert_computes_its_part(candidate.graph, values)
         assert candidate == subject.candidate(sorted(keep, reverse=True))
+
+
+@settings(max_examples=25)
+@given(STEP_LISTS, st.sampled_from(("host", "trn2")), st.data())
+def test_parts_of_random_graphs_lower_and_compute_the_same(steps, target, data):
+    assert_parts_compute_the_same(steps, target, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(STEP_LISTS, st.sampled_from(("host", "trn2", "trn3")), st.data())
+def test_parts_of_many_random_graphs_lower_and_compute_the_same(steps, target, data):
+    assert_parts_compute_the_same(steps, target, data)
 
 
 @given(STEP_LISTS, st.sampled_from(("host", "trn2")))
