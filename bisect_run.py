@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,8 @@ def _program(request: BisectRequest, say: Say) -> Program:
     if (request.input is None) == (request.model is None):
         raise ConfigError("give either a file with what is to be cut, or --model with a checkpoint's directory")
     if request.input is not None:
+        # A graph is read only if the operators that it calls are registered, which the model's are when it is imported.
+        import_module(".model.decode", __package__)
         return open_program(request.input)
     assert request.model is not None
     options = replace(request.options, target=request.target or request.options.target)
