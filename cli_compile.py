@@ -63,6 +63,9 @@ def compile_step(
             "--histogram", help="As --preflight, and print the operations of the lowered step with their element types."
         ),
     ] = False,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="With --preflight: also list what is checked, and what just passes.")
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Compile the decode step into the store, from which it is loaded without compiling, and say what it is made of.
@@ -71,8 +74,10 @@ def compile_step(
     next run goes on from what was stored.
     """
     if preflight or histogram:
-        _preflight(directory, batch_sizes, target, mode, context, histogram, json)
+        _preflight(directory, batch_sizes, target, mode, context, histogram, rules, json)
         return
+    if rules:
+        raise typer.BadParameter("goes with --preflight", param_hint="--rules")
     with clean_errors():
         from .ahead_of_time import run_compile
         from .compile_progress import program_table, show_programs
@@ -134,15 +139,18 @@ def _preflight(
     mode: GraphMode | None,
     tokens: int,
     histogram: bool,
+    rules: bool,
     json: Path | None,
 ) -> None:
     with clean_errors():
         from .preflight import run_preflight
-        from .preflight_tables import findings_table, histogram_tables
+        from .preflight_tables import findings_table, histogram_tables, rules_table
 
         report = run_preflight(directory, parse_sizes(batch_sizes), target, mode and mode.value, tokens, print_now)
         for table in histogram_tables(report) if histogram else ():
             print_table(*table)
+        if rules:
+            print_table(*rules_table(report.target))
         title, columns, rows = findings_table(report)
         if rows:
             print_table(title, columns, rows)

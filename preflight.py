@@ -53,5 +53,10 @@ def run_preflight(
     steps = []
     for size in sorted(batch_sizes):
         steps.append(check_step(model, size, chosen, graph_mode))
-        say(f"batch {size}: {sum(steps[-1].operations.values())} operations, {len(steps[-1].findings)} findings")
+        say(_summary(steps[-1]))
     return PreflightReport(chosen, graph_mode, not any(step.findings for step in steps), steps)
+
+
+def _summary(step: StepCheck) -> str:
+    operations, findings = sum(step.operations.values()), len(step.findings)
+    return f"batch {step.batch_size}: {operations} operations checked in {step.seconds:.2f} s, {findings} findings"

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from .compiler.preflight.histogram import TypedOperation
 from .compiler.preflight.rule import Finding
+from .compiler.preflight.rules import RULES
 from .preflight import PreflightReport
 
 Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
@@ -21,6 +22,16 @@ def findings_table(report: PreflightReport) -> Table:
     verdict = "neuronx-cc would refuse or miscompile:" if rows else "nothing to refuse"
     columns = ("batch", "code", "known from", "operation", "times", "line", "what", "instead")
     return f"{report.target}, mode {report.mode}: {verdict}", columns, rows
+
+
+def rules_table(target: str) -> Table:
+    """A row for each rule about the target."""
+    rows: list[tuple[object, ...]] = [
+        (_code(rule.code), rule.evidence, rule.breaks, rule.nearly, rule.remedy)
+        for rule in RULES
+        if target in rule.targets
+    ]
+    return f"Rules for {target}", ("code", "known from", "breaks it", "nearly does", "instead"), rows
 
 
 def histogram_tables(report: PreflightReport) -> list[Table]:
@@ -58,9 +69,13 @@ def _typed_cells(operation: TypedOperation) -> tuple[object, ...]:
     return operation.name, " ".join(operation.takes), " ".join(operation.makes)
 
 
+def _code(code: str) -> str:
+    return code if code == "-" else f"NCC_{code}"
+
+
 def _cells(finding: Finding) -> tuple[object, ...]:
     return (
-        finding.code if finding.code == "-" else f"NCC_{finding.code}",
+        _code(finding.code),
         finding.evidence,
         finding.operation,
         finding.count,

@@ -16,7 +16,8 @@ from nrt_standin import Standin
 from typer.testing import CliRunner
 
 REFUSED = Finding("EVRF029", "reported", "stablehlo.sort", "model/moe.py:31", "trn2 has no sort", "count instead", 2)
-REFUSED_STEP = StepCheck(4, 1, {}, Histogram((), {}, {}), (REFUSED,))
+NO_OPERATIONS = Histogram((), {}, {})
+REFUSED_STEP = StepCheck(4, 1, {}, NO_OPERATIONS, (REFUSED,), 0.25)
 
 
 def run(*arguments: object):
@@ -31,6 +32,7 @@ def test_the_decode_step_passes(nano_a, tmp_path, target, mode):
     assert f"{target}, mode {mode}: nothing to refuse" in result.output
     report = json.loads((tmp_path / "report.json").read_text())
     (step,) = report["steps"]
+    assert f"operations checked in {step['seconds']:.2f} s, 0 findings" in result.output
     assert report["passed"]
     assert step["findings"] == []
     assert step["operations"]["stablehlo.dot_general"] > 10
@@ -52,6 +54,26 @@ def test_the_table_says_how_a_rule_is_known():
     assert dict(zip(columns, row, strict=True))["known from"] == "reported"
 
 
+@pytest.mark.parametrize(("target", "about_float8"), [("trn2", True), ("trn3", False)])
+def test_the_rules_about_a_target_are_listed(nano_a, monkeypatch, target, about_float8):
+    passed = StepCheck(2, 1, {}, NO_OPERATIONS, (), 0.25)
+    monkeypatch.setattr("deepinfer_neuron.preflight.check_step", lambda *args: passed)
+    result = run(nano_a, "--target", target, "--batch-sizes", "2", "--rules")
+    assert result.exit_code == 0
+    assert f"Rules for {target}" in result.output
+    rows = [row for row in result.output.splitlines() if "NCC_" in row]
+    (sort,) = [row for row in rows if "NCC_EVRF029" in row]
+    assert all(text in sort for text in ("reported", "a sort", "a negation", "order by counting"))
+    assert any("NCC_EVRF051" in row for row in rows) == about_float8
+    assert "nothing to refuse" in result.output
+
+
+def test_rules_without_a_check_are_refused(nano_a):
+    result = CliRunner().invoke(main, ["compile", str(nano_a), "--rules"])
+    assert result.exit_code == 2
+    assert "goes with --preflight" in result.stderr
+
+
 def test_only_trainium_has_limits_that_are_known(nano_a):
     with pytest.raises(ConfigError, match="is about trn1, trn2, trn3: name one of them as --target, not 'host'"):
         run_preflight(nano_a, [1], "host")
@@ -71,11 +93,12 @@ def test_on_a_neuron_device_its_own_family_is_checked(nano_a, on_neuron: Standin
 
 def test_the_histogram_shows_what_a_core_is_given(nano_a, tmp_path):
     arguments = ["compile", nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--context", "40"]
-    arguments += ["--histogram", "--json", tmp_path / "report.json"]
+    arguments += ["--histogram", "--rules", "--json", tmp_path / "report.json"]
     result = CliRunner().invoke(main, list(map(str, arguments)))
     assert result.exit_code == 0, result.output
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines()]
     assert all([what, "0", "0"] in cells for what in UNWANTED)
+    assert "Rules for trn2" in result.output
     for step in json.loads((tmp_path / "report.json").read_text())["steps"]:
         histogram = step["histogram"]
         assert histogram["unwanted"] == dict.fromkeys(UNWANTED, 0)

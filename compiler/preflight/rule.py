@@ -24,6 +24,8 @@ class Rule:
     Attributes:
         code: the compiler's error, such as ``EVRF029``; ``-`` where it has none.
         evidence: how the rule is known.
+        breaks: the smallest thing that breaks it.
+        nearly: one that does not quite.
         check: finds what breaks it.
         remedy: what to write instead.
         targets: whose compiler it is about.
@@ -31,6 +33,8 @@ class Rule:
 
     code: str
     evidence: Evidence
+    breaks: str
+    nearly: str
     check: Check
     remedy: str
     targets: tuple[str, ...] = TRAINIUM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ class StepCheck:
         operations: how many StableHLO operations of each name they have together.
         histogram: the same by element types.
         findings: what the compiler would refuse, or compile to wrong values.
+        seconds: that the rules took, once the programs were lowered.
     """
 
     batch_size: int
@@ -36,6 +38,7 @@ class StepCheck:
     operations: Mapping[str, int]
     histogram: Histogram
     findings: tuple[Finding, ...]
+    seconds: float
 
 
 def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode = "whole") -> StepCheck:
@@ -48,9 +51,11 @@ def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode =
         LoweringError: an operator has no lowering.
     """
     programs = _lower_step(model, batch_size, target, mode)
+    start = time.perf_counter()
     findings = merge_findings(one for program in programs for one in check_module(program.bytecode, target))
+    seconds = time.perf_counter() - start
     histogram = histogram_of(program.bytecode for program in programs)
-    return StepCheck(batch_size, len(programs), histogram.names, histogram, tuple(findings))
+    return StepCheck(batch_size, len(programs), histogram.names, histogram, tuple(findings), seconds)
 
 
 @dataclass(frozen=True)
