@@ -1,4 +1,4 @@
-"""Puts the stand-in for neuronx-cc where a target finds it."""
+"""Puts the stand-in for neuronx-cc where a target finds it, and finds what it leaves running."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def install_compiler(
     path.write_text(f'#!/bin/sh\n{exports}exec {command} "$@"\n')
     path.chmod(0o755)
     return path
+
+
+def compiler_processes(directory: Path) -> list[int]:
+    """Ids of the living processes that a stand-in in this directory started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if str(directory).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found

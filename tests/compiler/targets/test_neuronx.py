@@ -29,7 +29,7 @@ from deepinfer_neuron.runtime.store.programs import COMPILER_LOG, PROGRAM, made_
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 from deepinfer_neuron.target_numerics import target_numerics
 from host_programs import trace
-from neuron_compilers import install_compiler
+from neuron_compilers import compiler_processes, install_compiler
 
 KEY = ArtifactKey(PROGRAM, {"target": "trn2"})
 
@@ -53,18 +53,6 @@ def compile_into(store: ArtifactStore, chosen: NeuronTarget, module: LoweredModu
     return store.get_or_make(KEY, lambda: made_program(chosen.compile(module), "a test"))
 
 
-def processes_of(directory: Path) -> list[int]:
-    """Ids of the living processes that a stand-in in this directory started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if str(directory / "bin").encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture(autouse=True)
 def work(tmp_path, monkeypatch):
     """The directory that compilations get their own directories in; nothing may stay there."""
@@ -73,7 +61,7 @@ def work(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
     yield directory
     assert list(directory.iterdir()) == []
-    assert processes_of(tmp_path) == []
+    assert compiler_processes(tmp_path / "bin") == []
 
 
 @pytest.mark.parametrize("name", ["trn1", "trn2", "trn3"])
