@@ -8,12 +8,13 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from .compiler.capture import capture
+from .compiler.cut import CutGraph
 from .compiler.levels.operator_comparison import OperatorComparison, compare_operators
-from .compiler.levels.pass_comparison import PassComparison, compare_passes
+from .compiler.levels.pass_comparison import PassComparison, compare_cut, compare_passes
 from .compiler.levels.region_comparison import RegionComparison, compare_regions
-from .compiler.levels.step import pass_step, tensors_of
+from .compiler.levels.step import Step, cut_steps, pass_step, tensors_of
 from .compiler.lowering.options import Numerics
-from .compiler.pipeline import check_numerics
+from .compiler.pipeline import check_numerics, count_calls
 from .model.accuracy.teacher_forced import ForcedRequest, add_prompts, golden_inputs
 from .model.checkpoint.loader import open_checkpoint
 from .model.requests import RequestPool
@@ -67,26 +68,42 @@ def run_verify(
     prompts = sorted(golden.prompts.values(), key=lambda prompt: -prompt.length)
     say(f"prefilling {max(batch_sizes)} requests")
     forced = add_prompts(pool, list(islice(cycle(prompts), max(batch_sizes))))
-    batches = [_verify_batch(pool, forced[:size], mode, levels, say) for size in sorted(set(batch_sizes))]
+    passed = [_pass_batch(pool, forced[:size], levels, say) for size in sorted(set(batch_sizes))]
+    cuts = cut_steps([batch.step for batch in passed])
+    batches = [_verify_batch(batch, cut, mode, levels, say) for batch, cut in zip(passed, cuts, strict=True)]
     return VerifyReport(numerics, batches, all(_agrees(batch, mode) for batch in batches))
 
 
-def _verify_batch(
-    pool: RequestPool, batch: Sequence[ForcedRequest], numerics: Numerics, levels: Collection[int], say: Say
-) -> BatchVerification:
+@dataclass(frozen=True)
+class _PassedBatch:
+    """A step of ``size`` requests after the passes, and what they did."""
+
+    size: int
+    step: Step
+    passes: list[PassComparison]
+
+
+def _pass_batch(pool: RequestPool, batch: Sequence[ForcedRequest], levels: Collection[int], say: Say) -> _PassedBatch:
     inputs = golden_inputs(pool, batch)
     graph = capture(pool.model, inputs)
     if 1 in levels:
         step, passes = compare_passes(graph, inputs)
     else:
         step, passes = pass_step(graph, tensors_of(graph, inputs)), []
-    nodes = sum(node.op == "call_function" for node in step.module.graph.nodes)
-    say(f"batch {len(batch)}: {nodes} nodes, {len(passes)} passes compared")
+    say(f"batch {len(batch)}: {count_calls(step.module)} nodes, {len(passes)} passes compared")
+    return _PassedBatch(len(batch), step, passes)
+
+
+def _verify_batch(
+    batch: _PassedBatch, cut: CutGraph, numerics: Numerics, levels: Collection[int], say: Say
+) -> BatchVerification:
+    step, size = batch.step, batch.size
+    passes = [*batch.passes, compare_cut(step, cut)] if 1 in levels else []
     operators = compare_operators(step, numerics) if 2 in levels else []
-    say(f"batch {len(batch)}: {len(operators)} operator signatures compared")
-    regions = compare_regions(step, numerics) if 3 in levels else []
-    say(f"batch {len(batch)}: {len(regions)} regions compared")
-    return BatchVerification(len(batch), nodes, passes, operators, regions)
+    say(f"batch {size}: {len(operators)} operator signatures compared")
+    regions = compare_regions(step, cut, numerics) if 3 in levels else []
+    say(f"batch {size}: {len(regions)} regions compared")
+    return BatchVerification(size, count_calls(step.module), passes, operators, regions)
 
 
 def _agrees(batch: BatchVerification, numerics: Numerics) -> bool:

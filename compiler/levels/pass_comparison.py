@@ -11,10 +11,11 @@ from ...passes.carrier import carry
 from ...passes.context import PassContext
 from ...passes.observer import PassRecord
 from ..capture import CapturedGraph
-from ..cut import CutGraph, Place
+from ..cut import CutGraph
 from .distance import Difference, difference
 from .observed import run_observed
 from .step import Step, as_fed, pass_step, tensors_of
+from .step_memory import StepMemory
 
 CUT = "cut into regions"
 """Stands in the list of passes for the cut."""
@@ -35,11 +36,10 @@ def compare_passes(
 ) -> tuple[Step, list[PassComparison]]:
     """Run the passes on a captured call with these keyword tensors, and interpret the graph after each.
 
-    The tensors and the model's own stay as they are. The last comparison is of the regions: each is interpreted by
-    itself, and what it updates is written over its memory before the next one starts.
+    The tensors and the model's own stay as they are.
 
     Raises:
-        GraphError: the graph breaks an invariant of the lowering, or cannot be cut.
+        GraphError: the graph breaks an invariant of the lowering.
     """
     tensors = tensors_of(graph, inputs)
     updated = [index for index, one in enumerate(graph.inputs) if one.role == "kv"]
@@ -50,10 +50,12 @@ def compare_passes(
         actual = _run_passed(module, context, tensors, updated)
         comparisons.append(_judge(record.name, record.changed, actual, expected))
 
-    step = pass_step(graph, tensors, target, compare)
-    cut = step.cut()
-    comparisons.append(_judge(CUT, len(cut.regions), _run_cut(cut, step), run_observed(step.module, step.inputs)))
-    return step, comparisons
+    return pass_step(graph, tensors, target, compare), comparisons
+
+
+def compare_cut(step: Step, cut: CutGraph) -> PassComparison:
+    """Interpret each region by itself, and write what it updates over its memory before the next one starts."""
+    return _judge(CUT, len(cut.regions), _run_cut(cut, step), run_observed(step.module, step.inputs))
 
 
 def _run_captured(module: fx.GraphModule, tensors: Sequence[Tensor], updated: Sequence[int]) -> list[Tensor]:
@@ -78,15 +80,13 @@ def _run_passed(
 
 def _run_cut(cut: CutGraph, step: Step) -> list[Tensor]:
     """Outputs in the order of the step's graph."""
-    values: dict[Place, Tensor] = dict(enumerate(_with_copies(step.inputs, list(step.aliases.values()))))
+    memory = StepMemory(step.inputs)
     for region in cut.regions:
-        results = run_observed(region.module, [values[place] for place in region.inputs])
+        results = run_observed(region.module, list(map(memory.read, region.inputs)))
+        # All first: a result may be a view of memory that another one is written to.
         for place, result in zip(region.outputs, [one.clone() for one in results], strict=True):
-            if isinstance(place, int):
-                values[place].copy_(result)
-            else:
-                values[place] = result
-    return [*(values[name] for name in cut.results), *(values[place] for place in step.aliases.values())]
+            memory.write(place, result)
+    return list(map(memory.read, [*cut.results, *step.aliases.values()]))
 
 
 def _with_copies(tensors: Sequence[Tensor], updated: Sequence[int]) -> list[Tensor]:

@@ -19,6 +19,7 @@ from .operator_walk import is_compared, is_decomposed, table_entry
 from .pieces import cut_after
 from .programs import Progress, compile_regions
 from .step import Step
+from .step_memory import StepMemory, carried_by_place
 
 LARGEST_SHARE = 1e-4
 """A region may have this share of its elements off, or one element if that is more."""
@@ -56,16 +57,16 @@ class RegionComparison:
 
 
 def compare_regions(
-    step: Step, numerics: Numerics, progress: Progress = lambda done, total: None
+    step: Step, cut: CutGraph, numerics: Numerics, progress: Progress = lambda done, total: None
 ) -> list[RegionComparison]:
-    """Cut ``step`` at its stages, as mode "regions" does, and compare the regions; equal ones run one program.
+    """Compare the regions of ``step`` that ``cut_steps`` makes; equal ones run one program.
 
     Raises:
         LoweringError: an operator has no lowering.
         CompileError: the compiler refused a program.
     """
     comparisons = []
-    for fed in _run_regions(step, step.cut(), numerics, progress):
+    for fed in _run_regions(step.inputs, step.carried, cut, numerics, progress):
         comparison = _judge(fed)
         if numerics == "exact" and not comparison.within_bar:
             pieces = _compare_pieces(fed, numerics)
@@ -80,7 +81,7 @@ def compare_regions(
 
 @dataclass(frozen=True)
 class _FedRegion:
-    """A region, what it was fed, and its results from both sides; ``carried`` is by place, as in ``Step``."""
+    """A region, what it was fed, and its results from both sides; ``carried`` as in ``Step``, but by place."""
 
     region: Region
     inputs: Sequence[Tensor]
@@ -90,15 +91,21 @@ class _FedRegion:
 
 
 def _run_regions(
-    step: Step, cut: CutGraph, numerics: Numerics, progress: Progress = lambda done, total: None
+    inputs: Sequence[Tensor],
+    carried: Mapping[int, torch.dtype],
+    cut: CutGraph,
+    numerics: Numerics,
+    progress: Progress = lambda done, total: None,
 ) -> Iterator[_FedRegion]:
+    """What a region was fed is valid until the next one is asked for, which writes over what it updates."""
     programs = compile_regions(cut.regions, numerics, progress)
-    values: dict[Place, Tensor] = dict(enumerate(step.inputs))
+    memory = StepMemory(inputs)
     for region, program in zip(cut.regions, programs, strict=True):
-        inputs = [values[place] for place in region.inputs]
-        expected = run_observed(region.module, inputs)
-        values.update(zip(region.outputs, expected, strict=True))
-        yield _FedRegion(region, inputs, {**step.carried}, program(inputs), expected)
+        fed = list(map(memory.read, region.inputs))
+        expected = [one.clone() for one in run_observed(region.module, fed)]
+        yield _FedRegion(region, fed, carried_by_place(region.inputs, carried), program(fed), expected)
+        for place, result in zip(region.outputs, expected, strict=True):
+            memory.write(place, result)
 
 
 def _judge(fed: _FedRegion) -> RegionComparison:
@@ -135,8 +142,7 @@ def _compare_pieces(fed: _FedRegion, numerics: Numerics) -> list[RegionCompariso
     inlined = inline_decompositions(fed.region.module)
     cut = cut_after(inlined, fed.region.aliases, _may_differ)
     carried = {i: fed.carried[place] for i, place in enumerate(fed.region.inputs) if place in fed.carried}
-    step = Step(inlined, tuple(fed.inputs), fed.region.aliases, carried, ())
-    return list(map(_judge, _run_regions(step, cut, numerics)))
+    return list(map(_judge, _run_regions(fed.inputs, carried, cut, numerics)))
 
 
 def _may_differ(node: fx.Node) -> bool:

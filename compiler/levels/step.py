@@ -15,6 +15,7 @@ from ..capture import CapturedGraph, capture
 from ..cut import CutGraph
 from ..pass_captured import pass_captured
 from ..regions import cut_graph
+from ..root_partition import RootPartition
 from ..targets.table import find_target
 
 
@@ -26,6 +27,7 @@ class Step:
         aliases: output index -> index of the input that it is the new version of.
         carried: index of an updated input -> the dtype whose bits it carries as an integer.
         stage_names: names of the stages that the graph's nodes are marked with.
+        input_names: qualified names of the inputs.
     """
 
     module: fx.GraphModule
@@ -33,10 +35,22 @@ class Step:
     aliases: Mapping[int, int]
     carried: Mapping[int, torch.dtype]
     stage_names: Sequence[str]
+    input_names: Sequence[str]
 
-    def cut(self) -> CutGraph:
-        """The regions that mode "regions" makes of this step."""
-        return cut_graph(self.module, self.aliases, self.stage_names)
+
+def cut_steps(steps: Sequence[Step]) -> list[CutGraph]:
+    """The regions that mode "regions" compiles of steps of one model, each a batch size.
+
+    Where a region touches some rows of an updated input only, it takes these; the batch sizes share one partition.
+
+    Raises:
+        GraphError: a step cannot be cut.
+    """
+    cuts = [cut_graph(step.module, step.aliases, step.stage_names) for step in steps]
+    partition = RootPartition()
+    for step, cut in zip(steps, cuts, strict=True):
+        partition = partition.joined(cut, step.input_names)
+    return [partition.applied(cut, step.input_names) for step, cut in zip(steps, cuts, strict=True)]
 
 
 def trace_step(model: nn.Module, inputs: Mapping[str, Tensor], target: str = "host") -> Step:
@@ -64,6 +78,7 @@ def pass_step(
         aliases=context.aliases,
         carried={index: graph.inputs[index].dtype for index in context.aliases.values() if index in context.carriers},
         stage_names=context.stage_names,
+        input_names=[one.qualified_name for one in graph.inputs],
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from deepinfer_neuron.compiler.capture import GraphInput, capture
-from deepinfer_neuron.compiler.levels.pass_comparison import CUT, compare_passes
+from deepinfer_neuron.compiler.levels.pass_comparison import CUT, compare_cut, compare_passes
+from deepinfer_neuron.compiler.levels.step import cut_steps
 from deepinfer_neuron.passes.interval import Interval
 from deepinfer_neuron.passes.pipeline import PASSES, run_passes
 from hypothesis import given, settings
@@ -44,7 +45,8 @@ def assert_every_pass_and_the_cut_agree(checked, steps, target):
     run_each_pass(checked, steps, target)
     names = ("x", "rows")
     graph = capture(RandomModel(steps), example_inputs())
-    _, comparisons = compare_passes(graph, dict(zip(names, example_inputs(), strict=True)))
+    step, comparisons = compare_passes(graph, dict(zip(names, example_inputs(), strict=True)))
+    comparisons.append(compare_cut(step, *cut_steps([step])))
     assert [one.name for one in comparisons] == [*(entry.name for entry in PASSES), CUT]
     assert [one.name for one in comparisons if one.mismatched] == []
 

@@ -6,6 +6,7 @@ from deepinfer_neuron.compiler.levels.step import trace_step
 from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_expand, sinkhorn
 from deepinfer_neuron.model.kernels.normalization import rms_norm
 from deepinfer_neuron.passes.stage_boundary import stage_boundary
+from deepinfer_neuron.runtime.slots import PaddingPolicy, SlotSpec
 from torch import nn
 
 
@@ -28,6 +29,38 @@ class TwoHalves(nn.Module):
             streams = hyper_connection_expand(gathered, streams, comb[:, 0] + comb[:, 1], comb)
             (streams,) = stage_boundary(f"half {half}", streams)
         return streams.float().sum(1)
+
+
+class TwoLayers(nn.Module):
+    """Two times: store rows into a layer's part of one cache, and read them back."""
+
+    decode_slots = (
+        SlotSpec("x", torch.bfloat16, (64,)),
+        SlotSpec("rows", torch.int64, index=True, padding=PaddingPolicy.fill(11)),
+    )
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(7)
+        self.register_buffer("cache", torch.randn(2, 12, 64, generator=generator).bfloat16())
+
+    def forward(self, x, rows):
+        for number in range(2):
+            self.cache[number].index_put_((rows,), x * 0.5)
+            x = x + self.cache[number][rows.flip(0)]
+            (x,) = stage_boundary(f"layer {number}", x)
+        return x.float()
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return TwoLayers()
+
+
+@pytest.fixture(scope="module")
+def layers_inputs():
+    x = torch.randn(3, 64, generator=torch.Generator().manual_seed(8)).bfloat16()
+    return {"x": x, "rows": torch.tensor([7, 2, 5])}
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,12 @@ import dataclasses
 import pytest
 import torch
 from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.compiler.cut import RootSlice
 from deepinfer_neuron.compiler.levels import pass_comparison
-from deepinfer_neuron.compiler.levels.pass_comparison import CUT, compare_passes
+from deepinfer_neuron.compiler.levels.pass_comparison import CUT, compare_cut, compare_passes
+from deepinfer_neuron.compiler.levels.step import cut_steps
 from deepinfer_neuron.compiler.regions import cut_graph
+from deepinfer_neuron.compiler.root_partition import RootPartition
 from deepinfer_neuron.passes import pipeline
 from deepinfer_neuron.passes.context import placeholders, results
 from deepinfer_neuron.passes.observer import Pass
@@ -29,7 +32,8 @@ class Formats(nn.Module):
 
 
 def compared(model, inputs):
-    return compare_passes(capture(model, inputs), inputs)
+    step, comparisons = compare_passes(capture(model, inputs), inputs)
+    return step, [*comparisons, compare_cut(step, *cut_steps([step]))]
 
 
 def test_every_pass_and_the_cut_keep_every_bit(model, inputs):
@@ -81,4 +85,29 @@ def test_a_wrong_cut_is_found(model, inputs, monkeypatch, position):
 
     monkeypatch.setattr("deepinfer_neuron.compiler.levels.step.cut_graph", cut_wrongly)
     _, comparisons = compared(model, inputs)
+    assert [one.name for one in comparisons if one.mismatched] == [pass_comparison.CUT]
+
+
+def test_regions_that_take_rows_of_a_cache_are_interpreted_with_them(layers, layers_inputs):
+    _, comparisons = compared(layers, layers_inputs)
+    assert not any(one.mismatched for one in comparisons)
+    assert comparisons[-1].elements == 3 * 64 + layers.cache.numel()
+
+
+def test_rows_of_another_layer_are_found(layers, layers_inputs, monkeypatch):
+    applied = RootPartition.applied
+
+    def apply_to_the_first_layer(*arguments):
+        cut = applied(*arguments)
+        first, second, *rest = cut.regions
+        (rows,) = (place for place in first.inputs if isinstance(place, RootSlice))
+        places = [
+            tuple(rows if isinstance(place, RootSlice) else place for place in group)
+            for group in (second.inputs, second.outputs)
+        ]
+        second = dataclasses.replace(second, inputs=places[0], outputs=places[1])
+        return dataclasses.replace(cut, regions=(first, second, *rest))
+
+    monkeypatch.setattr(RootPartition, "applied", apply_to_the_first_layer)
+    _, comparisons = compared(layers, layers_inputs)
     assert [one.name for one in comparisons if one.mismatched] == [pass_comparison.CUT]
