@@ -11,6 +11,7 @@ from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
     from .compiler.api import compile_decode
+    from .compiler.kernels.registry import register_kernel
     from .loading import LoadOptions, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
@@ -27,6 +28,7 @@ __all__ = [
     "compile_decode",
     "errors",
     "load_decode",
+    "register_kernel",
     "stage_boundary",
 ]
 
@@ -36,6 +38,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 _HOMES = {
     "ArtifactStore": ".runtime.store.store",
     "compile_decode": ".compiler.api",
+    "register_kernel": ".compiler.kernels.registry",
     "LoadOptions": ".loading",
     "load_decode": ".loading",
     "DecodeRunner": ".runtime.runner",

@@ -9,6 +9,7 @@ from pathlib import Path
 from .compiler.pipeline import check_graph_mode
 from .compiler.preflight.rule import TRAINIUM
 from .compiler.preflight.step import StepCheck, check_step
+from .compiler.targets.neuronx import neuron_target
 from .decode_source import DecodeOptions, DecodeSource
 from .errors import ConfigError
 from .model.checkpoint.loader import open_checkpoint
@@ -50,9 +51,10 @@ def run_preflight(
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
     model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, tokens, target=chosen)).model
+    kernels_for = neuron_target(chosen).lowering_options("fast").kernels_for
     steps = []
     for size in sorted(batch_sizes):
-        steps.append(check_step(model, size, chosen, graph_mode))
+        steps.append(check_step(model, size, chosen, graph_mode, kernels_for))
         say(_summary(steps[-1]))
     return PreflightReport(chosen, graph_mode, not any(step.findings for step in steps), steps)
 

@@ -22,6 +22,7 @@ _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"", "0", "false", "no", "off"}
 
 ModuleFormat = Literal["mlir", "hlo"]
+KernelChoice = Literal["off", "auto"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Settings:
         compiler_retries: ``DEEPINFER_NEURON_CC_RETRIES``; how often a run that failed without a refusal is repeated.
         module_format: ``DEEPINFER_NEURON_MODULE_FORMAT``; what neuronx-cc reads: ``mlir`` for StableHLO bytecode,
             ``hlo`` for an HLO proto.
+        nki: ``DEEPINFER_NEURON_NKI``; ``auto`` lets device kernels replace the bodies of operators on Trainium, where
+            one is registered and installed.
         logical_core_size: ``NEURON_LOGICAL_NC_CONFIG``; physical cores of a logical core, as the Neuron runtime has it.
         fp8_max: ``DEEPINFER_NEURON_FP8_MAX``; the largest fp8 value of activations and caches instead of the target's.
         compiler_flags: ``NEURON_CC_FLAGS``; flags for the Neuron compiler and its wrapper, as written.
@@ -66,6 +69,7 @@ class Settings:
     compiler_memory_gb: int | None = None
     compiler_retries: int = 2
     module_format: ModuleFormat = "mlir"
+    nki: KernelChoice = "off"
     logical_core_size: int | None = None
     fp8_max: float | None = None
     compiler_flags: str = ""
@@ -93,6 +97,7 @@ class Settings:
             compiler_memory_gb=_number(environment, "DEEPINFER_NEURON_CC_MEMORY_GB", minimum=1),
             compiler_retries=cls.compiler_retries if retries is None else retries,
             module_format=_module_format(environment),
+            nki=_kernel_choice(environment),
             logical_core_size=_number(environment, "NEURON_LOGICAL_NC_CONFIG", minimum=1),
             fp8_max=_fp8_max(environment),
             compiler_flags=environment.get("NEURON_CC_FLAGS", ""),
@@ -161,6 +166,13 @@ def _module_format(environment: Mapping[str, str]) -> ModuleFormat:
     if text == "mlir" or text == "hlo":
         return text
     raise ConfigError(f"DEEPINFER_NEURON_MODULE_FORMAT={text!r}: expected mlir or hlo")
+
+
+def _kernel_choice(environment: Mapping[str, str]) -> KernelChoice:
+    text = environment.get("DEEPINFER_NEURON_NKI", "").strip() or "off"
+    if text == "off" or text == "auto":
+        return text
+    raise ConfigError(f"DEEPINFER_NEURON_NKI={text!r}: expected off or auto")
 
 
 def _graph_mode(environment: Mapping[str, str]) -> str:

@@ -21,7 +21,12 @@ from ..runtime.store.key import ArtifactKey
 from ..runtime.store.programs import PROGRAM
 from .canonical import canonical_text
 from .cut import Region
+from .kernels.kernel import DeviceKernel
+from .kernels.kernel_sources import kernel_sources
+from .kernels.replacement import Replacements
 from .lowering import lower
+from .lowering.call_arguments import is_custom
+from .lowering.decompose import Decompositions
 from .lowering.options import LoweringOptions
 from .sources import function_sources, module_sources
 from .targets.base import Target
@@ -30,12 +35,21 @@ SCHEMA = 1
 """Counts changes of what a stored program means: its calling convention and its metadata."""
 
 
-def program_key(region: Region, target: Target, options: LoweringOptions) -> ArtifactKey:
-    """The key of the program that ``target`` makes of a region lowered with ``options``.
+def program_key(
+    region: Region,
+    target: Target,
+    options: LoweringOptions,
+    decompositions: Decompositions | None = None,
+    replacements: Replacements | None = None,
+) -> ArtifactKey:
+    """The key of the program that ``target`` makes of a region lowered with ``options``, and with what they share.
 
     Raises:
         ArtifactError: a kernel in the graph is not determined by its sources (see ``sources.function_sources``).
     """
+    used = _device_kernels(
+        region.module, decompositions or Decompositions(options), replacements or Replacements(options)
+    )
     parts = {
         "schema": SCHEMA,
         "target": target.name,
@@ -47,6 +61,7 @@ def program_key(region: Region, target: Target, options: LoweringOptions) -> Art
         "jaxlib": jaxlib.version.__version__,
         "compiler sources": module_sources(lower) | module_sources(sys.modules[type(target).__module__]),
         "kernel sources": _kernel_sources(region.module),
+        "device kernels": {name: kernel_sources(kernel) for name, kernel in sorted(used.items())},
     }
     return ArtifactKey(PROGRAM, parts, {"graph": canonical_text(region)})
 
@@ -62,6 +77,23 @@ def _kernel_sources(module: fx.GraphModule) -> dict[str, Any]:
     known = sorted(operators & decomposition_table.keys(), key=str)
     found = {str(operator): function_sources(decomposition_table[operator]) for operator in known}
     return {name: sources for name, sources in found.items() if sources}
+
+
+def _device_kernels(
+    module: fx.GraphModule, decompositions: Decompositions, replacements: Replacements
+) -> dict[str, DeviceKernel]:
+    """By name, the device kernels that replace calls in a graph and in the bodies that stay."""
+    used: dict[str, DeviceKernel] = {}
+    waiting, seen = [module] if replacements.has_kernels else [], set()
+    while waiting:
+        for node in _all_nodes(waiting.pop()):
+            kernel = replacements.kernel(node)
+            if kernel is not None:
+                used[kernel.name] = kernel
+            elif is_custom(node.target) and decompositions.key(node) not in seen:
+                seen.add(decompositions.key(node))
+                waiting.append(decompositions.graph(node))
+    return used
 
 
 def _all_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..runtime.store.key import ArtifactKey
 from .cut import Region
+from .kernels.replacement import Replacements
 from .lowering.decompose import Decompositions
 from .lowering.lower import LoweredModule, lower_graph
 from .lowering.options import Numerics
@@ -19,11 +20,12 @@ class RegionLowering:
         self.numerics: Numerics = numerics
         self._options = target.lowering_options(numerics)
         self._decompositions = Decompositions(self._options)
+        self._replacements = Replacements(self._options)
 
     def key(self, region: Region) -> ArtifactKey:
         """The key of the region's program; raises ArtifactError if no key is sure to be right."""
-        return program_key(region, self.target, self._options)
+        return program_key(region, self.target, self._options, self._decompositions, self._replacements)
 
     def lower(self, region: Region) -> LoweredModule:
         """The module of a region; raises LoweringError for an operator without a lowering."""
-        return lower_graph(region.module, self._options, region.aliases, self._decompositions)
+        return lower_graph(region.module, self._options, region.aliases, self._decompositions, self._replacements)

@@ -37,6 +37,7 @@ def test_every_variable_is_read():
             "NEURON_RT_VISIBLE_CORES": "0-3",
             "DEEPINFER_NEURON_FP8_MAX": "224",
             "DEEPINFER_NEURON_MODULE_FORMAT": "hlo",
+            "DEEPINFER_NEURON_NKI": "auto",
         }
     )
     assert settings == Settings(
@@ -60,6 +61,7 @@ def test_every_variable_is_read():
         visible_cores="0-3",
         fp8_max=224.0,
         module_format="hlo",
+        nki="auto",
     )
     assert Settings.from_environment({"DEEPINFER_NEURON_DEVICE": "neuron"}).device == "neuron"
 
@@ -73,6 +75,7 @@ def test_every_variable_is_read():
         ("DEEPINFER_NEURON_CC_TIMEOUT", "0", "at least 1"),
         ("DEEPINFER_NEURON_CC_RETRIES", "some", "at least 0"),
         ("DEEPINFER_NEURON_MODULE_FORMAT", "text", "mlir or hlo"),
+        ("DEEPINFER_NEURON_NKI", "on", "off or auto"),
         ("DEEPINFER_NEURON_FP8_MAX", "300", "one of 448, 240, 224"),
         ("DEEPINFER_NEURON_GRAPH_MODE", "halves", "whole or regions"),
         ("DEEPINFER_NEURON_CACHE", "programs,,shared", "one is empty"),

@@ -20,7 +20,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ...errors import GraphError
 from ...passes.context import arguments, output_node, placeholders
 from ...passes.locations import source_line
-from ..lowering.composite import is_custom
+from ..lowering.call_arguments import is_custom
 from ..lowering.tensor import MLIR_NAMES
 
 _PLAIN = (bool, int, str, torch.dtype, torch.layout, torch.memory_format, type(None))

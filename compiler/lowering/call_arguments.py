@@ -17,6 +17,11 @@ OVERLOAD, OPERANDS = "torch.overload", "torch.operands"
 _NAMED_OBJECTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
+def is_custom(operator: Any) -> bool:
+    """True for operators defined outside PyTorch: these stay visible as composites."""
+    return isinstance(operator, OpOverload) and operator.namespace not in ("aten", "prims", "prim")
+
+
 def named_arguments(node: fx.Node) -> dict[str, Any]:
     """Every argument of a call in the order of the operator's schema, defaults filled in; tensors as nodes."""
     schema = node.target._schema  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func, stablehlo
@@ -13,11 +12,6 @@ from torch._ops import OpOverload
 from .call_arguments import composite_attributes
 from .emitter import Emitter
 from .tensor import Tensor
-
-
-def is_custom(operator: Any) -> bool:
-    """True for operators defined outside PyTorch: these stay visible as composites."""
-    return isinstance(operator, OpOverload) and operator.namespace not in ("aten", "prims", "prim")
 
 
 def tensor_inputs(node: fx.Node) -> list[fx.Node]:

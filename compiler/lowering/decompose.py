@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,16 +32,8 @@ class Decompositions:
         return isinstance(node.target, OpOverload) and node.target in decomposition_table
 
     def key(self, node: fx.Node) -> tuple[Any, str]:
-        """What a decomposition depends on: the operator, the tensor types and every other argument."""
-        positions = {source: index for index, source in enumerate(node.all_input_nodes)}
-
-        def described(argument: Any) -> Any:
-            if not isinstance(argument, fx.Node):
-                return argument
-            value = argument.meta["val"]
-            return f"#{positions[argument]}:{value.dtype}{tuple(value.shape)}"
-
-        return node.target, repr(map_aggregate((node.args, node.kwargs), described))
+        """What a decomposition depends on, see ``signature``."""
+        return signature(node)
 
     def graph(self, node: fx.Node) -> fx.GraphModule:
         """A functional aten graph; its placeholders are the node's distinct tensor inputs in order of first use.
@@ -55,31 +47,64 @@ class Decompositions:
         return self._graphs[key]
 
     def _made(self, node: fx.Node) -> fx.GraphModule:
+        decomposition = decomposition_table[node.target]  # pyright: ignore[reportArgumentType]
+        arguments = bound_arguments(node)
+
+        def flat(*tensors: torch.Tensor) -> tuple[Any, ...]:
+            args, kwargs = arguments(tensors)
+            return tuple(tree_leaves(decomposition(*args, **kwargs)))
+
         try:
-            module = _trace(node, decomposition_table[node.target])  # pyright: ignore[reportArgumentType]
+            module = record(flat, tensor_types(node))
         except LoweringError:
             raise
         except Exception as error:
             # A kernel's own shape rule may be more lenient than its body.
             types = ", ".join(f"{one.meta['val'].dtype}{list(one.meta['val'].shape)}" for one in node.all_input_nodes)
             raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {error}") from error
-        if not self._options.float8:
-            replace_float8_by_codes(module, PassContext(), self._options.e4m3_max)
-        if not self._options.int64:
-            narrow_decomposition(module)
-        return module
+        return _restricted(module, self._options)
 
 
-def _trace(node: fx.Node, decomposition: Callable[..., Any]) -> fx.GraphModule:
-    sources = node.all_input_nodes
-    positions = {source: index for index, source in enumerate(sources)}
+def signature(node: fx.Node) -> tuple[Any, str]:
+    """What a decomposition depends on: the operator, the tensor types and every other argument."""
+    positions = {source: index for index, source in enumerate(node.all_input_nodes)}
 
-    def flat(*tensors: torch.Tensor) -> tuple[Any, ...]:
-        arguments, keywords = map_aggregate(
+    def described(argument: Any) -> Any:
+        if not isinstance(argument, fx.Node):
+            return argument
+        value = argument.meta["val"]
+        return f"#{positions[argument]}:{value.dtype}{tuple(value.shape)}"
+
+    return node.target, repr(map_aggregate((node.args, node.kwargs), described))
+
+
+def bound_arguments(node: fx.Node) -> Callable[[Sequence[torch.Tensor]], Any]:
+    """A function that puts tensors, one for each distinct tensor argument of a call, into ``(args, kwargs)``."""
+    positions = {source: index for index, source in enumerate(node.all_input_nodes)}
+
+    def bound(tensors: Sequence[torch.Tensor]) -> Any:
+        return map_aggregate(
             (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
         )
-        return tuple(tree_leaves(decomposition(*arguments, **keywords)))
 
-    return record(
-        flat, [torch.empty(one.meta["val"].shape, dtype=one.meta["val"].dtype, device="meta") for one in sources]
-    )
+    return bound
+
+
+def tensor_types(node: fx.Node) -> list[torch.Tensor]:
+    """Tensors without data, one for each distinct tensor argument of a call."""
+    values = [source.meta["val"] for source in node.all_input_nodes]
+    return [torch.empty(one.shape, dtype=one.dtype, device="meta") for one in values]
+
+
+def record_for(function: Callable[..., Any], types: Sequence[torch.Tensor], options: LoweringOptions) -> fx.GraphModule:
+    """The graph of a function, in the types that ``options`` allow; see ``record``."""
+    return _restricted(record(function, types), options)
+
+
+def _restricted(module: fx.GraphModule, options: LoweringOptions) -> fx.GraphModule:
+    """The recorded graph itself, changed to the types that ``options`` allow."""
+    if not options.float8:
+        replace_float8_by_codes(module, PassContext(), options.e4m3_max)
+    if not options.int64:
+        narrow_decomposition(module)
+    return module

@@ -6,7 +6,7 @@ import io
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch.fx.node import map_aggregate
 from ...errors import LoweringError
 from ...passes.locations import source_line
 from ...runtime.artifacts import Artifact, TensorType
+from ..kernels.replacement import Replacement, Replacements
 from . import (
     arithmetic,
     cast,
@@ -32,11 +33,13 @@ from . import (
     shape,
     sorting,
 )
-from .composite import call_composite, define_private_function, is_custom, tensor_inputs
+from .call_arguments import is_custom
+from .composite import call_composite, define_private_function, tensor_inputs
 from .context import shared_context
 from .control_flow import WHILE_LOOP, emit_while, loop_graphs
 from .decompose import Decompositions
 from .emitter import Emitter
+from .kernel_call import call_kernel
 from .options import LoweringOptions
 from .registry import LOWERINGS
 from .support import DROPPED, check_graph
@@ -66,6 +69,7 @@ class LoweredModule:
 
     ``aliases`` maps output index to input index. ``runtime_zero``: the entry function takes one more int32
     scalar, always zero. ``operator_counts`` counts lowered FX nodes, a composite's body once per signature.
+    ``files`` are those that custom calls name, by ``<directory>/<name>`` under the compiler's working directory.
     """
 
     bytecode: bytes
@@ -74,6 +78,7 @@ class LoweredModule:
     aliases: Mapping[int, int]
     runtime_zero: bool
     operator_counts: Mapping[str, int]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     def artifact(self, target: str, payload: bytes, fingerprint: str, log: str = "") -> Artifact:
         """What the compiler of ``target`` made of the module."""
@@ -99,16 +104,18 @@ def lower_graph(
     options: LoweringOptions,
     aliases: Mapping[int, int] | None = None,
     decompositions: Decompositions | None = None,
+    replacements: Replacements | None = None,
 ) -> LoweredModule:
     """Lower a functional, static-shape aten graph with flat tensor outputs.
 
     ``aliases`` maps an output index to the input whose memory it may reuse; shapes and dtypes must agree. Lowerings
-    that are given the same ``decompositions``, made for the same options, record each operator signature once
-    between them.
+    that are given the same ``decompositions`` and ``replacements``, made for the same options, record each operator
+    signature once between them.
 
     Raises:
         LoweringError: naming every operator without a lowering, a dynamic shape, a dtype without a
-            StableHLO type or an output that is no tensor, with the model's source line.
+            StableHLO type or an output that is no tensor, with the model's source line; or a device kernel that
+            does not fit its operator.
     """
     aliases = dict(aliases or {})
     decompositions = decompositions or Decompositions(options)
@@ -119,7 +126,7 @@ def lower_graph(
     outputs = tuple(_tensor_type(node) for node in returned)
     _check_aliases(aliases, inputs, outputs)
     with shared_context(), ir.Location.unknown():
-        lowering = _ModuleLowering(options, decompositions)
+        lowering = _ModuleLowering(options, decompositions, replacements or Replacements(options))
         lowering.emit_main(module, inputs, outputs, aliases)
         try:
             lowering.module.operation.verify()
@@ -130,15 +137,17 @@ def lower_graph(
         buffer = io.BytesIO()
         lowering.module.operation.write_bytecode(buffer)
     counts = {str(target): count for target, count in lowering.counts.items()}
-    return LoweredModule(buffer.getvalue(), inputs, outputs, aliases, options.exact, counts)
+    return LoweredModule(buffer.getvalue(), inputs, outputs, aliases, options.exact, counts, lowering.files)
 
 
 class _ModuleLowering:
     """State of one lowering: the module, and the private functions made so far."""
 
-    def __init__(self, options: LoweringOptions, decompositions: Decompositions):
+    def __init__(self, options: LoweringOptions, decompositions: Decompositions, replacements: Replacements):
         self.options = options
         self.decompositions = decompositions
+        self.replacements = replacements
+        self.files: dict[str, bytes] = {}
         self.module = ir.Module.create()
         self.counts: Counter[Any] = Counter()
         self._functions: dict[Any, tuple[str, list[Tensor]]] = {}
@@ -221,7 +230,10 @@ class _ModuleLowering:
         )
 
     def _emit_decomposed(self, emitter: Emitter, node: fx.Node, arguments: list[Tensor]) -> Any:
-        if is_custom(node.target):
+        replacement = self.replacements.find(node)
+        if replacement is not None:
+            results = self._emit_kernel(emitter, replacement, arguments)
+        elif is_custom(node.target):
             results = self._emit_composite(emitter, node, arguments)
         else:
             results = self.emit_graph(emitter, self.decompositions.graph(node), arguments)
@@ -237,6 +249,17 @@ class _ModuleLowering:
             )
         function, results = self._functions[key]
         return call_composite(emitter, node, function, arguments, results)
+
+    def _emit_kernel(self, emitter: Emitter, replacement: Replacement, arguments: list[Tensor]) -> Sequence[Tensor]:
+        for name, content in replacement.files.items():
+            if self.files.setdefault(name, content) != content:
+                raise LoweringError(f"two kernels have a file {name}, with other contents: rename one kernel")
+        kernel = replacement.kernel
+        operands = self.emit_graph(emitter, replacement.operands, arguments)
+        outputs = call_kernel(
+            emitter, kernel.call_target, replacement.config, operands, replacement.outputs, kernel.aliases
+        )
+        return self.emit_graph(emitter, replacement.result, [*arguments, *outputs])
 
     def _result_type(self, node: fx.Node) -> Any:
         value = node.meta["val"]

@@ -12,6 +12,14 @@ Numerics = Literal["fast", "exact"]
 
 
 @dataclass(frozen=True)
+class KernelTarget:
+    """What device kernels are compiled for: a target, and the physical cores of its logical cores."""
+
+    name: str
+    logical_core_size: int
+
+
+@dataclass(frozen=True)
 class LoweringOptions:
     """Choices that change the emitted module but not its meaning.
 
@@ -25,6 +33,7 @@ class LoweringOptions:
     ``int64``: compute on int64; without it, decompositions are narrowed and graphs must have been.
     ``sort``: emit sorts; without it, orders are made by counting, with the same results.
     ``pin_bfloat16``: round to bfloat16 by reduce_precision (IREE 3.13 drops conversions there and back).
+    ``kernels_for``: let device kernels of this target replace bodies of operators; None keeps the bodies.
     """
 
     numerics: Numerics = "fast"
@@ -35,6 +44,7 @@ class LoweringOptions:
     int64: bool = True
     sort: bool = True
     pin_bfloat16: bool = False
+    kernels_for: KernelTarget | None = None
 
     @property
     def exact(self) -> bool:

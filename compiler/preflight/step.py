@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -12,9 +12,10 @@ from ...runtime.plan import GraphMode
 from ..canonical import canonical_digest
 from ..cut import Region
 from ..cut_step import cut_step
+from ..kernels.replacement import Replacements
 from ..lowering.decompose import Decompositions
 from ..lowering.lower import LoweredModule, lower_graph
-from ..lowering.options import device_options
+from ..lowering.options import KernelTarget, LoweringOptions, device_options
 from .check import check_module, merge_findings
 from .histogram import Histogram, histogram_of
 from .rule import Finding
@@ -41,8 +42,16 @@ class StepCheck:
     seconds: float
 
 
-def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode = "whole") -> StepCheck:
+def check_step(
+    model: nn.Module,
+    batch_size: int,
+    target: str,
+    mode: GraphMode = "whole",
+    kernels_for: KernelTarget | None = None,
+) -> StepCheck:
     """Capture, pass and lower one step of ``model`` for ``target`` and check every program.
+
+    ``kernels_for``: let device kernels replace bodies of operators, as in ``LoweringOptions``.
 
     Raises:
         CaptureError: the step is not one static graph.
@@ -50,7 +59,8 @@ def check_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode =
         GraphError: the graph breaks an invariant of the lowering.
         LoweringError: an operator has no lowering.
     """
-    programs = _lower_step(model, batch_size, target, mode)
+    options = replace(device_options(target), kernels_for=kernels_for)
+    programs = _lower_step(model, batch_size, target, mode, options)
     start = time.perf_counter()
     findings = merge_findings(one for program in programs for one in check_module(program.bytecode, target))
     seconds = time.perf_counter() - start
@@ -63,10 +73,11 @@ class _Device:
     name: str
 
 
-def _lower_step(model: nn.Module, batch_size: int, target: str, mode: GraphMode) -> list[LoweredModule]:
+def _lower_step(
+    model: nn.Module, batch_size: int, target: str, mode: GraphMode, options: LoweringOptions
+) -> list[LoweredModule]:
     kinds: dict[str, Region] = {}
     for region in cut_step(model, batch_size, _Device(target), mode).regions:
         kinds.setdefault(canonical_digest(region), region)
-    options = device_options(target)
-    decompositions = Decompositions(options)
-    return [lower_graph(region.module, options, region.aliases, decompositions) for region in kinds.values()]
+    shared = Decompositions(options), Replacements(options)
+    return [lower_graph(region.module, options, region.aliases, *shared) for region in kinds.values()]

@@ -7,7 +7,7 @@ The command, its private working directory and the format of the module are thos
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import ArtifactError, CompileCancelledError, CompileError, ConfigError
@@ -16,7 +16,7 @@ from ...runtime.neff.reader import read_neff
 from ...settings import ModuleFormat, settings
 from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
-from ..lowering.options import LoweringOptions, Numerics, device_options
+from ..lowering.options import KernelTarget, LoweringOptions, Numerics, device_options
 from .failure_report import FailedRun, report_failure
 from .flags import CompilerFlags
 from .neuron_compiler import find_compiler
@@ -42,6 +42,7 @@ class NeuronTarget:
         limits: after which a run is killed.
         retries: how often a module is tried again when the compiler failed without refusing it.
         module_format: what the compiler reads, see ``hlo.convert.write_module``.
+        use_kernels: let device kernels replace the bodies of operators.
         cancelled: set by ``cancel``.
     """
 
@@ -50,6 +51,7 @@ class NeuronTarget:
     limits: ProcessLimits = field(default_factory=ProcessLimits)
     retries: int = 2
     module_format: ModuleFormat = "mlir"
+    use_kernels: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
@@ -65,7 +67,8 @@ class NeuronTarget:
         """What the device lacks is not in modules; raises ConfigError for exact numerics, which are this machine's."""
         if numerics == "exact":
             raise ConfigError(f"numerics 'exact' repeats eager PyTorch on this machine and is no use for {self.name}")
-        return device_options(self.name)
+        kernels = KernelTarget(self.name, self.flags.logical_core_size) if self.use_kernels else None
+        return replace(device_options(self.name), kernels_for=kernels)
 
     @property
     def module_name(self) -> str:
@@ -99,6 +102,7 @@ class NeuronTarget:
                 directory = parent / str(attempt)
                 directory.mkdir()
                 (directory / name).write_bytes(content)
+                _write_files(directory, module)
                 result = self._run(command, directory)
                 log = read_log(directory / LOG, result)
                 damage = self.damage(directory / NEFF) if result.outcome == "ok" else ""
@@ -137,6 +141,7 @@ def neuron_target(name: str) -> NeuronTarget:
         limits=ProcessLimits.from_settings(),
         retries=asked.compiler_retries,
         module_format=called.module_format,
+        use_kernels=asked.nki == "auto",
     )
 
 
@@ -146,6 +151,13 @@ def is_intermittent(run: FailedRun) -> bool:
         return True
     meaning = run.cause.meaning if run.cause else None
     return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
+
+
+def _write_files(directory: Path, module: LoweredModule) -> None:
+    """The files of kernels, where the compiler looks for them when their absolute path is gone."""
+    for name, content in module.files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_bytes(content)
 
 
 def read_log(path: Path, result: ProcessResult) -> str:

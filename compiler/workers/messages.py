@@ -53,9 +53,11 @@ def send_job(file: BinaryIO, job: Job) -> None:
         "runtime_zero": module.runtime_zero,
         "operator_counts": dict(module.operator_counts),
         "bytes": len(module.bytecode),
+        "files": [[name, len(content)] for name, content in module.files.items()],
     }
     _send_line(file, header)
     file.write(module.bytecode)
+    file.writelines(module.files.values())
     file.flush()
 
 
@@ -65,7 +67,8 @@ def receive_job(file: BinaryIO) -> Job | None:
     if header is None:
         return None
     bytecode = file.read(header["bytes"])
-    if len(bytecode) < header["bytes"]:
+    files = {name: file.read(size) for name, size in header["files"]}
+    if len(bytecode) < header["bytes"] or any(len(files[name]) < size for name, size in header["files"]):
         return None
     module = LoweredModule(
         bytecode=bytecode,
@@ -74,6 +77,7 @@ def receive_job(file: BinaryIO) -> Job | None:
         aliases=dict(header["aliases"]),
         runtime_zero=header["runtime_zero"],
         operator_counts=header["operator_counts"],
+        files=files,
     )
     return Job(header["name"], ArtifactKey(**header["key"]), module)
 

@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from torch.fx.node import map_aggregate
 
 from ....passes.lazy_module import lazy_module
-from ...lowering.composite import is_custom
+from ...lowering.call_arguments import is_custom
 from ...lowering.decompose import Decompositions
 from ...lowering.options import LoweringOptions
 

@@ -6,9 +6,13 @@ reports.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from arguments import REINTERPRET_FP8, Arguments
@@ -138,6 +142,20 @@ def _custom_call(one: Instruction, arguments: Arguments) -> str:
     )
 
 
+def _kernel_file(one: Instruction, arguments: Arguments) -> str:
+    """Which part of a config names the file is not documented; public code has it as ``klir_binary.binary``."""
+    if one.opcode != "custom-call" or _call_target(one) != "AwsNeuronCustomNativeKernel":
+        return ""
+    try:
+        config = ir.StringAttr(one.operation.attributes["backend_config"]).value
+        path = Path(json.loads(base64.b64decode(config, validate=True))["klir_binary"]["binary"])
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        return "Kernel file '' referenced by AwsNeuronCustomNativeKernel instruction does not exist on the host."
+    if path.is_file() or Path(path.parent.name, path.name).is_file():
+        return ""
+    return f"Kernel file '{path}' referenced by AwsNeuronCustomNativeKernel instruction does not exist on the host."
+
+
 def _dot(one: Instruction, arguments: Arguments) -> str:
     refused = {"i64", "ui64"} if arguments.target == "trn1" else {"i32", "ui32", "i64", "ui64"}
     if one.opcode not in ("dot", "dot-general") or not refused & one.elements:
@@ -183,6 +201,7 @@ RULES: dict[str, Callable[[Instruction, Arguments], str]] = {
     "EVRF029": _sort,
     "EVRF013": _top_k,
     "EHCA005": _custom_call,
+    "EVRF059": _kernel_file,
     "EVRF035": _dot,
     "EVRF060": _scatter,
     "EVRF022": _shift,

@@ -1,0 +1,1 @@
+"""Device kernels: what replaces the body of a custom operator on a Trainium target."""
