@@ -6,7 +6,7 @@ Whoever compiles a step and whoever loads it ask here, so that they mean the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -165,5 +165,10 @@ def _fingerprint(target: str) -> str:
 
 
 def _neuron_fingerprint(target: str) -> Any:
-    """What ``compiler.targets.neuronx`` is asked for there; this way without the lowering."""
-    return import_module(".compiler.targets.neuron_fingerprint", __package__).asked_fingerprint(target)
+    """What ``compiler.kernels.plan_fingerprint`` goes by; without the lowering, unless kernels may replace bodies."""
+    known = import_module(".compiler.targets.neuron_fingerprint", __package__).asked_fingerprint(target)
+    if settings().nki == "off":
+        return known
+    found = import_module(".compiler.targets.table", __package__).find_target(target)
+    kernels = import_module(".compiler.kernels.plan_fingerprint", __package__)
+    return replace(known, kernels=kernels.kernels_digest(found))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from ..errors import ArtifactError
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.choice import default_target, device_for
 from ..runtime.ladder import size_ladder
@@ -22,6 +23,7 @@ from ..runtime.weights import BoundTensors
 from ..settings import settings
 from .compiling_threads import compiling_threads
 from .decode_steps import StartedStep, slots_of, start_steps
+from .kernels.plan_fingerprint import plan_fingerprint
 from .pipeline import check_graph_mode, check_numerics
 from .region_programs import RegionPrograms, TimedArtifact
 from .targets.table import find_target
@@ -83,8 +85,12 @@ def compile_decode(
             report(f"batch {step.cut.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     if found is not None and identity is not None and all(step.is_stored for step in compiled):
-        fingerprint = chosen.fingerprint()
-        store_plan(found, DecodeVariant(identity, sizes, chosen.name, fingerprint, arithmetic, graph_mode), plan)
+        try:
+            fingerprint = plan_fingerprint(chosen)
+        except ArtifactError as error:
+            report(f"the plan is not stored: {error}")
+        else:
+            store_plan(found, DecodeVariant(identity, sizes, chosen.name, fingerprint, arithmetic, graph_mode), plan)
     artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}
     device = device_for(next((artifact.target for artifact in artifacts.values()), chosen.name))
     executables = {digest: device.load(artifact) for digest, artifact in artifacts.items()}

@@ -16,7 +16,9 @@ import pytest
 import torch
 from deepinfer_neuron import decode_source
 from deepinfer_neuron.ahead_of_time import run_compile
-from deepinfer_neuron.compiler.targets.neuron_fingerprint import asked_fingerprint
+from deepinfer_neuron.compiler.kernels.plan_fingerprint import kernels_digest
+from deepinfer_neuron.compiler.targets.neuron_fingerprint import asked_fingerprint, with_kernels
+from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.decode_source import DecodeOptions, DecodeSource
 from deepinfer_neuron.errors import CompilerMissingError, ConfigError, StoreMissError
 from deepinfer_neuron.loading import LoadedDecode, LoadOptions, load_decode
@@ -132,12 +134,28 @@ def test_an_installed_compiler_of_another_version_is_a_miss(nano_a, store, envir
         ("NEURON_CC_FLAGS", "--optlevel=1"),
         ("NEURON_LOGICAL_NC_CONFIG", "1"),
         ("DEEPINFER_NEURON_MODULE_FORMAT", "hlo"),
+        ("DEEPINFER_NEURON_NKI", "auto"),
     ],
 )
 def test_what_the_compiler_was_told_must_be_what_is_asked_for(nano_a, store, environment, name, value):
     environment(**{name: value})
     with pytest.raises(StoreMissError, match=r"whatever the compiler's version.*fingerprint: "):
         load_decode(nano_a, store, OPTIONS)
+
+
+def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a, store, environment, caplog):
+    with open_checkpoint(nano_a) as checkpoint:
+        (there,) = DecodeSource(checkpoint, OPTIONS).stored_variants(store)
+    environment(DEEPINFER_NEURON_NKI="auto")
+    kernels = kernels_digest(find_target("trn2"))
+    replaced = replace(there, fingerprint=with_kernels(there.fingerprint, kernels))
+    store_plan(store, replaced, plan_of(store, there))
+    with caplog.at_level(logging.INFO, "deepinfer_neuron"):
+        assert not load_decode(nano_a, store, OPTIONS).compiled
+    assert f"; kernels {kernels}" in caplog.text
+    environment(DEEPINFER_NEURON_NKI="off")
+    with open_checkpoint(nano_a) as checkpoint:
+        assert DecodeSource(checkpoint, OPTIONS).stored_variants(store) == [there]
 
 
 @pytest.mark.parametrize("on_miss", ["error", "compile"])

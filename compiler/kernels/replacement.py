@@ -55,6 +55,11 @@ class Replacements:
         """Whether anything could be replaced."""
         return bool(self._kernels)
 
+    @property
+    def usable(self) -> list[DeviceKernel]:
+        """The kernels for the target that are installed."""
+        return [kernel for kernel in self._kernels if self._can_use(kernel)]
+
     def kernel(self, node: fx.Node) -> DeviceKernel | None:
         """The first kernel that is installed, for the target, and accepts the node's call."""
         if not self._kernels or not is_custom(node.target):
@@ -147,12 +152,13 @@ def _check_result(kernel: DeviceKernel, made: Sequence[Tensor], node: fx.Node) -
 def _check_aliased(replacement: Replacement, node: fx.Node) -> None:
     """An operand that is written into has to be the call's own: a new value, or one that nothing else reads."""
     operands = returned_nodes(replacement.operands)
-    inputs = replacement.operands.graph.find_nodes(op="placeholder")
+    inputs, later = (module.graph.find_nodes(op="placeholder") for module in (replacement.operands, replacement.result))
     for operand in replacement.kernel.aliases.values():
         if operands[operand] not in inputs:
             continue
-        source = node.all_input_nodes[inputs.index(operands[operand])]
-        if source.op != "call_function" or set(source.users) != {node}:
+        position = inputs.index(operands[operand])
+        source = node.all_input_nodes[position]
+        if source.op != "call_function" or set(source.users) != {node} or later[position].users:
             raise LoweringError(
                 f"kernel {replacement.kernel.name!r} writes into its operand {operand}, which is {source.name!r} and "
                 "is read by others: copy it in the kernel's operands function"

@@ -25,14 +25,17 @@ class NeuronFingerprint:
     Attributes:
         flags: what the compiler is told.
         module_format: what it reads.
+        kernels: digest of the device kernels that programs may have, for plans; empty for one program, or without any.
     """
 
     flags: CompilerFlags
     module_format: ModuleFormat = "mlir"
+    kernels: str = ""
 
     def of_version(self, version: str) -> str:
-        """Version of the compiler, flags in their one order, format of the module."""
-        return f"{_COMPILER} {version}; {' '.join(self.flags.words)}; {MODULE_FILES[self.module_format]}"
+        """Version of the compiler, flags in their one order, format of the module, kernels."""
+        called = f"{_COMPILER} {version}; {' '.join(self.flags.words)}; {MODULE_FILES[self.module_format]}"
+        return with_kernels(called, self.kernels)
 
     def of_installed(self, named: Path | None) -> str:
         """That of the compiler at ``named`` or on the search path; raises what ``find_compiler`` raises."""
@@ -51,6 +54,11 @@ def asked_fingerprint(target: str) -> NeuronFingerprint:
     asked = settings()
     flags = merge_flags(default_flags(target, asked.logical_core_size), asked.compiler_flags)
     return NeuronFingerprint(flags, asked.module_format)
+
+
+def with_kernels(fingerprint: str, kernels: str) -> str:
+    """The fingerprint of a plan, from that of its target and the digest of kernels, if it may have any."""
+    return f"{fingerprint}; kernels {kernels}" if kernels else fingerprint
 
 
 def version_in(fingerprint: str) -> str:

@@ -33,7 +33,7 @@ def _constants(x: Tensor, weight: Tensor, eps: float) -> Mapping[str, Any]:
 def nki_rms_norm(**changes: Any) -> DeviceKernel:
     """A kernel with a source: ``rms_norm`` of the file that ``write_source`` makes."""
     source = NkiSource(MODULE, "rms_norm", ("x", "weight", "eps"), _constants)
-    return replace(RMS_NORM, name="stand-in rms_norm", code=source, **changes)
+    return replace(RMS_NORM, **{"name": "stand-in rms_norm", "code": source, **changes})
 
 
 SOURCE = """

@@ -8,20 +8,26 @@ from typing import Any
 
 import pytest
 import torch
+from deepinfer_neuron import decode_source
 from deepinfer_neuron.compiler.canonical import canonical_digest
 from deepinfer_neuron.compiler.capture import capture
 from deepinfer_neuron.compiler.cut import Region
+from deepinfer_neuron.compiler.kernels.plan_fingerprint import plan_fingerprint
 from deepinfer_neuron.compiler.kernels.registry import register_kernel
 from deepinfer_neuron.compiler.kernels.rms_norm import RMS_NORM
 from deepinfer_neuron.compiler.program_key import program_key
 from deepinfer_neuron.compiler.region_lowering import RegionLowering
 from deepinfer_neuron.compiler.regions import cut_graph
+from deepinfer_neuron.compiler.targets import neuronx
 from deepinfer_neuron.compiler.targets.flags import default_flags
 from deepinfer_neuron.compiler.targets.neuronx import NeuronTarget
+from deepinfer_neuron.decode_source import DecodeOptions, DecodeSource
 from deepinfer_neuron.errors import ArtifactError
+from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.passes.context import PassContext
 from deepinfer_neuron.passes.pipeline import run_passes
 from deepinfer_neuron.runtime.store.key import ArtifactKey
+from deepinfer_neuron.settings import KernelChoice, Settings
 from neuron_compilers import install_compiler
 from stand_in_kernels import MODULE, SOURCE, nki_rms_norm
 
@@ -103,3 +109,30 @@ def test_the_key_of_a_region_is_that_of_what_is_lowered(target: NeuronTarget) ->
     lowering, region = RegionLowering(target, "fast"), region_of(normalized)
     assert lowering.key(region).digest == key_of(target).digest
     assert "AwsNeuronRmsNorm" in lowering.lower(region).text()
+
+
+def test_a_plan_depends_on_every_kernel_that_its_programs_may_have(target: NeuronTarget, write_source) -> None:
+    without = replace(target, use_kernels=False)
+    assert plan_fingerprint(without) == without.fingerprint()
+    shipped = plan_fingerprint(target)
+    assert shipped.startswith(f"{target.fingerprint()}; kernels ")
+    write_source()
+    register_kernel(nki_rms_norm(accepts=lambda call: False, targets=("trn3",)))
+    assert plan_fingerprint(target) == shipped
+    register_kernel(nki_rms_norm(name="for trn2"))
+    more = plan_fingerprint(target)
+    write_source(SOURCE + "\n# another line\n")
+    assert len({shipped, more, plan_fingerprint(target)}) == 3
+
+
+def test_a_plan_that_is_looked_for_has_the_kernels_in_its_key(
+    nano_a: Path, target: NeuronTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fingerprint(nki: KernelChoice) -> str:
+        for module in (decode_source, neuronx):
+            monkeypatch.setattr(module, "settings", lambda: Settings(nki=nki, compiler=target.compiler))
+        with open_checkpoint(nano_a) as checkpoint:
+            return DecodeSource(checkpoint, DecodeOptions([1], target="trn2")).variant.fingerprint
+
+    assert fingerprint("auto") == plan_fingerprint(target)
+    assert fingerprint("off") == target.fingerprint()

@@ -184,6 +184,13 @@ def test_a_kernel_that_writes_into_what_others_read_is_refused(write_source, fun
         aliased_lowering(function, BF16.float(), WEIGHT)
 
 
+def test_the_result_may_not_read_what_was_written_into(write_source) -> None:
+    write_source(ALIASED)
+    reads = {"result": lambda outputs, x, weight, eps: outputs[0] + x}
+    with pytest.raises(LoweringError, match="writes into its operand 0"):
+        aliased_lowering(lambda x, w: normalized(x + 1, w), BF16.float(), WEIGHT, **reads)
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "message"),
     [
