@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from deepinfer_neuron.compiler.hlo.convert import default_names, hlo_proto
-from deepinfer_neuron.compiler.kernels.kernel import OperatorCall
+from deepinfer_neuron.compiler.kernels.kernel import CompilerCall, OperatorCall
 from deepinfer_neuron.compiler.kernels.registry import register_kernel
 from deepinfer_neuron.compiler.kernels.replacement import Replacements
 from deepinfer_neuron.compiler.kernels.rms_norm import RMS_NORM
@@ -208,3 +208,35 @@ def test_a_kernel_that_does_not_fit_its_entry_is_refused(write_source, text, cha
     register_kernel(nki_rms_norm(**changes))
     with pytest.raises(LoweringError, match=message):
         lower(normalized, BF16, WEIGHT)
+
+
+def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x * 0.5, x * 2
+
+
+def test_several_outputs_are_several_results_and_aliases_say_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.library._scoped_library("kernel_test", "FRAGMENT") as library:
+        library.define("halves(Tensor x) -> (Tensor, Tensor)")
+        for key in ("CPU", "Meta"):
+            library.impl("halves", halves, key)
+        operator = torch.ops.kernel_test.halves
+        monkeypatch.setitem(torch._decomp.decomposition_table, operator.default, halves)
+        kernel = replace(
+            RMS_NORM,
+            name="stand-in halves",
+            operator="kernel_test.halves.default",
+            accepts=lambda call: True,
+            operands=lambda x: (x,),
+            outputs=lambda x: (torch.empty_like(x), torch.empty_like(x)),
+            result=lambda outputs, x: (outputs[1], outputs[0]),
+            code=CompilerCall("AwsNeuronCustomOp", lambda x: "a config"),
+            aliases={1: 0},
+        )
+        register_kernel(kernel)
+        text = lower(lambda x: operator(x + 1)[0], WEIGHT).text()
+    assert (
+        '%1:2 = stablehlo.custom_call @AwsNeuronCustomOp(%0) {api_version = 0 : i32, backend_config = "a config"'
+        in text
+    )
+    assert "output_tuple_indices = [1], operand_index = 0" in text
+    assert "return %1#1 : tensor<64xf32>" in text
