@@ -93,7 +93,7 @@ def test_defaults_are_filled_in_and_none_is_left_out() -> None:
     graph = fx.Graph()
     x = graph.placeholder("x")
     call = graph.call_function(torch.ops.deepinfer.quantize_fp8.default, (x,))
-    assert named_arguments(call) == {"x": x, "largest": 448.0}
+    assert named_arguments(call) == {"x": x, "fp8_max": 448.0}
     selected = graph.call_function(torch.ops.deepinfer.select_top_rows.default, (x, x, None), {"count": 4})
     with shared_context(), ir.Location.unknown():
         assert "candidates" not in str(composite_attributes(selected)["torch.operands"])
@@ -103,7 +103,7 @@ def test_defaults_are_filled_in_and_none_is_left_out() -> None:
 def test_an_argument_without_a_form_is_named() -> None:
     graph = fx.Graph()
     call = graph.call_function(torch.ops.deepinfer.quantize_fp8.default, (graph.placeholder("x"), 1j))
-    with shared_context(), ir.Location.unknown(), pytest.raises(LoweringError, match=r"largest=1j"):
+    with shared_context(), ir.Location.unknown(), pytest.raises(LoweringError, match=r"fp8_max=1j"):
         composite_attributes(call)
 
 
