@@ -190,7 +190,7 @@ def catalogue(size: str) -> tuple[Entry, ...]:
         ),
         Entry(
             "one operation computes something else",
-            [_plant("swap=subtract", {"opcode": "add", "result": _tensor("f32", hidden)})],
+            [_plant("swap=subtract", {"opcode": "add", "result": _tensor("f32", hidden), "entry": True})],
             _failed("different"),
             [Planted("aten.add.Tensor", (BATCH_SIZE, hidden))],
             count=1,

@@ -27,7 +27,6 @@ from deepinfer_neuron.compiler.bisect.subject import Candidate
 from deepinfer_neuron.compiler.bisect.verdict_log import VerdictLog
 from deepinfer_neuron.compiler.lowering.options import device_options
 from deepinfer_neuron.console import print_table
-from miscompile_probe import MiscompileProbe
 from planted_compiler import PlantedCompiler
 from torch import fx
 
@@ -51,12 +50,6 @@ def whole_step(size: str) -> GraphSubject:
     graph = decode_graph(size, TARGET)
     groups = stage_groups(graph.module, graph.context.stage_names)
     return GraphSubject(graph.module, graph.context.aliases, device_options(TARGET), groups)
-
-
-def probe_of(entry: Entry, directory: Path) -> Probe:
-    """The planted compiler without a process; for a plant that miscompiles, one that runs what it compiles."""
-    compiler = PlantedCompiler(entry.plants, directory)
-    return MiscompileProbe(compiler) if entry.is_miscompile else compiler
 
 
 def bisect_entry(
@@ -131,8 +124,12 @@ def main(size: str, most_probes: int = 0) -> None:
     for entry in catalogue(size):
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
-            result = bisect_entry(entry, size, directory, probe_of(entry, directory))
-            minified = minify_entry(entry, size, probe_of(entry, directory), most_probes) if most_probes else None
+            result = bisect_entry(entry, size, directory, PlantedCompiler(entry.plants, directory))
+            minified = (
+                minify_entry(entry, size, PlantedCompiler(entry.plants, directory), most_probes)
+                if most_probes
+                else None
+            )
         rows.append(Row(entry, kept_nodes(size, result), result, minified).cells)
         print(*rows[-1], f"{result.seconds:.0f} s", sep=" | ", file=sys.stderr, flush=True)
     print_table(f"Planted failures in the whole step of {size}, batch 4, {TARGET}", COLUMNS, rows)

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 from bisect_catalogue import LARGE, Entry, catalogue
-from catalogue_runs import bisect_entry, kept_nodes, probe_of
+from catalogue_runs import bisect_entry, kept_nodes
 from deepinfer_neuron.compiler.bisect.module_subject import ModuleSubject
 from deepinfer_neuron.compiler.bisect.probe import CompileProbe
 from deepinfer_neuron.compiler.bisect.probe_compiler import probe_compiler
 from deepinfer_neuron.compiler.bisect.result import BisectResult
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
 from deepinfer_neuron.settings import Settings
+from miscompile_probe import MiscompileProbe
 from neuron_compilers import install_compiler
+from planted_compiler import PlantedCompiler
 
 LIMITS = ProcessLimits(seconds=120, memory_bytes=1 << 30)
 HANG_S = 10
@@ -67,7 +69,7 @@ def most_probes(entry: Entry, result: BisectResult) -> float:
 
 @pytest.mark.parametrize("entry", catalogue("nano"), ids=name_of)
 def test_a_planted_failure_is_found(entry: Entry, tmp_path: Path):
-    check(entry, "nano", bisect_entry(entry, "nano", tmp_path, probe_of(entry, tmp_path)))
+    check(entry, "nano", bisect_entry(entry, "nano", tmp_path, PlantedCompiler(entry.plants, tmp_path)))
 
 
 def by_processes(entry: Entry, size: str, directory: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> BisectResult:
@@ -85,14 +87,22 @@ def test_processes_end_as_they_are_said_to(tmp_path: Path, monkeypatch: pytest.M
     result = by_processes(entry, "nano", tmp_path, monkeypatch, jobs=1)
     check(entry, "nano", result)
     (tmp_path / "again").mkdir()
-    again = bisect_entry(entry, "nano", tmp_path / "again", probe_of(entry, tmp_path))
+    again = bisect_entry(entry, "nano", tmp_path / "again", PlantedCompiler(entry.plants, tmp_path))
     assert (again.kept, again.probes, again.minimal.digest) == (result.kept, result.probes, result.minimal.digest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", [one for one in catalogue("nano") if one.is_miscompile], ids=name_of)
+def test_what_computes_something_else_is_found_by_running_it(entry: Entry, tmp_path: Path):
+    check(
+        entry, "nano", bisect_entry(entry, "nano", tmp_path, MiscompileProbe(PlantedCompiler(entry.plants, tmp_path)))
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", catalogue("tiny"), ids=name_of)
 def test_a_planted_failure_of_the_larger_model_is_found(entry: Entry, tmp_path: Path):
-    check(entry, "tiny", bisect_entry(entry, "tiny", tmp_path, probe_of(entry, tmp_path)))
+    check(entry, "tiny", bisect_entry(entry, "tiny", tmp_path, PlantedCompiler(entry.plants, tmp_path)))
 
 
 @pytest.mark.slow
@@ -103,5 +113,5 @@ def test_two_processes_at_once_find_what_one_after_the_other_do(
     result = by_processes(entry, "tiny", tmp_path, monkeypatch, jobs=2)
     check(entry, "tiny", result)
     (tmp_path / "serial").mkdir()
-    serial = bisect_entry(entry, "tiny", tmp_path / "serial", probe_of(entry, tmp_path / "serial"))
+    serial = bisect_entry(entry, "tiny", tmp_path / "serial", PlantedCompiler(entry.plants, tmp_path / "serial"))
     assert (result.kept, result.minimal.digest) == (serial.kept, serial.minimal.digest)
