@@ -58,10 +58,17 @@ def test_selections_candidates_and_experts(published, mode, values):
     selections = [f"sel.{layer}" for layer in config.index_source_layer_ids]
     for name, (ours, theirs) in values("experts", f"cand.{config.candidate_source_layer_id}", *selections).items():
         if mode == "bf16_kvq":
-            # Rounding moves scores across a boundary here and there; most entries are still shared.
-            assert theirs.numel() == 0 or (ours == theirs).float().mean() >= 0.75, name
+            # Rounding, which processors differ in, moves scores across a boundary here and there; one entry that is
+            # chosen instead of another moves those between them in an ordered list.
+            shared = chosen_by_both(ours, theirs) if name.partition("/sel")[1] else (ours == theirs).float()
+            assert theirs.numel() == 0 or shared.mean() >= 0.8, name
         else:
             assert torch.equal(ours, theirs), name
+
+
+def chosen_by_both(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    """For each entry of each list of theirs, 1 if ours has it too."""
+    return (theirs.unsqueeze(-1) == ours.unsqueeze(-2)).any(-1).float()
 
 
 def test_streams_and_collapse_coefficients(mode, values):
