@@ -11,7 +11,7 @@ import torch
 from deepinfer_neuron.compiler.canonical import canonical_text
 from deepinfer_neuron.compiler.cut import Region
 from deepinfer_neuron.compiler.graph_file import SavedGraph, graph_from_text, graph_to_text, load_graph, save_graph
-from deepinfer_neuron.compiler.levels.step import Step
+from deepinfer_neuron.compiler.levels.step import Step, cut_steps
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.errors import ArtifactError, GraphError
 from deepinfer_neuron.passes.context import STAGE
@@ -65,7 +65,8 @@ def test_random_graphs_come_back(steps, target):
 @pytest.mark.parametrize("target", ["host", "trn2"])
 def test_a_decode_step_and_its_regions_come_back(nano_a, tmp_path, target):
     step = trace_nano(nano_a, target)
-    parts = [saved_step(step, target), *(saved_region(region, target) for region in step.cut().regions)]
+    (cut,) = cut_steps([step])
+    parts = [saved_step(step, target), *(saved_region(region, target) for region in cut.regions)]
     assert len(parts) == 21
     for saved in parts:
         save_graph(tmp_path / "graph.json", saved)

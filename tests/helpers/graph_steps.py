@@ -90,6 +90,7 @@ def _step(graph: CapturedGraph, passed: PassedGraph, inputs: dict[str, Tensor]) 
         aliases=context.aliases,
         carried={},
         stage_names=context.stage_names,
+        input_names=[one.qualified_name for one in graph.inputs],
     )
 
 
