@@ -30,6 +30,7 @@ from ..compiler.targets.process_group import kill_group, resident_bytes
 REPRODUCED, COMPILED, OTHER_FAILURE, NO_COMPILER, UNUSABLE = 0, 1, 2, 3, 4
 OUTPUT_LIMIT = 64 << 20
 POLL_SECONDS = 0.05
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,8 @@ def run_once(case: Case, command: Sequence[str], module: bytes, options: argpars
 def run_process(case: Case, command: Sequence[str], directory: Path, seconds: float | None) -> ProcessResult:
     """Run a command and kill it when it takes more than it may."""
     log, start = directory / "output.txt", time.monotonic()
+    # A signal between the start of the command and the wait for it would leave it behind.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(
@@ -197,11 +200,14 @@ def run_process(case: Case, command: Sequence[str], directory: Path, seconds: fl
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=unblock_signals,
             )
         except OSError as error:
+            unblock_signals()
             raise NoCompilerError(f"{command[0]}: {error.strerror}") from error
     reason: RunOutcome | None = None
     try:
+        unblock_signals()
         reason = wait_for(process.pid, log, seconds, case.memory_bytes)
     finally:
         # The leader is reaped after the others of its group are killed: its id names the group.
@@ -210,6 +216,11 @@ def run_process(case: Case, command: Sequence[str], directory: Path, seconds: fl
     outcome = reason or ("ok" if status == 0 else "error" if status > 0 else "signal")
     text = log.read_bytes().decode("utf-8", "replace")
     return ProcessResult(outcome, status, time.monotonic() - start, text)
+
+
+def unblock_signals() -> None:
+    """Take the signals that end this process again."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
 def wait_for(process: int, log: Path, seconds: float | None, memory_bytes: int | None) -> RunOutcome | None:
