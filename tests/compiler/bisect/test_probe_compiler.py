@@ -28,7 +28,8 @@ def settings(tmp_path, monkeypatch):
 
     def use(**options) -> Settings:
         asked = replace(Settings(compiler=install_compiler(tmp_path / "bin")), **options)
-        monkeypatch.setattr("deepinfer_neuron.compiler.targets.neuronx.settings", lambda: asked)
+        for module in ("neuronx", "neuron_fingerprint"):
+            monkeypatch.setattr(f"deepinfer_neuron.compiler.targets.{module}.settings", lambda: asked)
         return asked
 
     use()
