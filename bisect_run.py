@@ -19,7 +19,7 @@ from .compiler.bisect.program import Program, open_program, program_of
 from .compiler.bisect.questions import Watch
 from .compiler.bisect.render import Format
 from .compiler.bisect.result import BisectResult
-from .compiler.bisect.signature import Match
+from .compiler.bisect.signature import RULES, Match
 from .compiler.bisect.verdict_log import VerdictLog
 from .compiler.targets.process import ProcessLimits
 from .decode_source import DecodeOptions
@@ -151,5 +151,5 @@ def _limits(asked: ProcessLimits) -> ProcessLimits:
 
 def _identity(compiler: ProbeCompiler, limits: ProcessLimits) -> str:
     """Whatever else than a candidate decides a verdict."""
-    text = f"{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
+    text = f"{RULES}\n{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import JsonOption, ModeOption
-from .console import clean_errors, print_now, write_report
+from .console import INTERRUPTED, clean_errors, print_now, write_report
 
 if TYPE_CHECKING:
     from .bisect_run import BisectRun
+
+_SHOWN_OPERATIONS = 20
+"""A larger minimal graph is not printed."""
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
@@ -56,11 +59,17 @@ def bisect_graph(
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(help="Any compiler instead, such as 'iree-compile {input} -o {output}'; exit code 0 is success."),
+        typer.Option(
+            help="Any compiler instead, such as 'iree-compile {input.vhlo} -o {output}'; exit code 0 is success."
+        ),
     ] = None,
     format: Annotated[
-        InputFormat | None, typer.Option(help="What the command reads; StableHLO bytecode if omitted.")
-    ] = (None),
+        InputFormat | None,
+        typer.Option(
+            help="What the command reads; if omitted, as {input} ends: .mlir or nothing for StableHLO text, .mlirbc for "
+            "bytecode, .vhlo for a portable artifact, .pb for an HLO proto, .py for the graph in Python."
+        ),
+    ] = None,
     match: Annotated[
         MatchMode, typer.Option(help="What of a failure has to agree: message and code, the code, nothing.")
     ] = (MatchMode.signature),
@@ -92,7 +101,7 @@ def bisect_graph(
     """Cut a graph that a compiler fails on down to the few operations that make it fail.
 
     The same command goes on where an earlier one was stopped. Exits with 0 if the minimal graph fails again by itself
-    in a new process.
+    in a new process, with 130 after Ctrl-C, which writes the best so far.
     """
     with clean_errors():
         from .bisect_report.progress import watch_bisection
@@ -120,24 +129,36 @@ def bisect_graph(
             budget=Budget(seconds, probes),
             limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
         )
-        with watch_bisection() as watch:
-            run = run_bisect(request, print_now, watch)
+        try:
+            with watch_bisection() as watch:
+                run = run_bisect(request, print_now, watch)
+        except KeyboardInterrupt:
+            print("interrupted: the same command goes on from what is known", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
         print_result(run)
         write_report(json, run.to_json())
     if not run.result.complete:
         print("stopped early with the best so far: the same command goes on from there", file=sys.stderr)
+    if run.result.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if not run.is_reproduced:
         raise typer.Exit(1)
 
 
 def print_result(run: BisectRun) -> None:
-    """The minimal graph and where the rest is."""
+    """What was kept of the program, the minimal graph and where the rest is."""
+    from .bisect_report.progress import duration
+    from .compiler.bisect.graph_text import graph_text
+
     result, written = run.result, run.written
     print(f"{result.signature}\nfailed in {result.first} runs of the whole program, {result.last} of the minimal one")
     for index in result.kept:
         item = result.items[index]
         print(f"  {item.text}{f'  # {item.line}' if item.line else ''}")
-    print(f"{len(result.items)} items -> {result.minimal.size} operations, {result.probes} probes")
+    whole = sum(not item.is_result for item in result.items)
+    print(f"{whole} operations -> {result.minimal.size}, {result.probes} probes, {duration(result.seconds)}")
+    if result.minimal.graph is not None and result.minimal.size <= _SHOWN_OPERATIONS:
+        print(graph_text(result.minimal.graph, result.minimal.aliases))
     for other in result.others:
         print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
     meaning = "was not run" if written.run is None else written.run.meaning

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import GraphMode, JsonOption, ModeOption, NumericsMode, StoreOption, TargetOption
-from .console import clean_errors, parse_sizes, print_now, print_table, write_report
+from .console import INTERRUPTED, clean_errors, parse_sizes, print_now, print_table, write_report
 
 if TYPE_CHECKING:
     from .ahead_of_time import CompileResult
     from .runtime.store.store import ArtifactStore
-
-INTERRUPTED = 130
-"""Exit code of a program that Ctrl-C ended, as shells have it."""
 
 
 def compile_step(

@@ -12,6 +12,9 @@ from typing import Any
 
 from .errors import DeepInferNeuronError, InputError
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 Progress = Callable[[int, int], None]
 """Called with (done, total) of whatever the command counts."""
 

@@ -97,6 +97,7 @@ def tables_of(result: BisectResult) -> list[Table]:
     stages = tuple(
         (one.name, f"{one.before:,}", f"{one.after:,}", f"{one.probes:,}", duration(one.seconds))
         for one in result.stages
+        if one.probes or one.before != one.after
     )
     removals = tuple(_removal(text) for text in result.removals)
     others = tuple(

@@ -12,6 +12,7 @@ from ...errors import BisectError, LoweringError
 from .criterion import Criterion
 from .graph_subject import GraphSubject
 from .item_reduction import reduce_items
+from .module_merging import merged
 from .module_reduction import reduce_module
 from .module_simplifications import candidate_of
 from .module_subject import ModuleSubject
@@ -26,7 +27,7 @@ from .signature import Match
 from .simplify.expand import expand_kernels, has_kernels
 from .simplify.simplify import simplify
 from .subject import Candidate, Subject
-from .verdict import Signature
+from .verdict import Signature, Verdict
 
 _MOST_OTHERS = 3
 
@@ -73,11 +74,15 @@ def bisect(
         BisectError: the failure does not come, or the budget ended before it did.
     """
     whole = subject.candidate(range(len(subject.items)))
+    questions = Questions(prober, Criterion(options.wanted, options.match), watch, whole.size)
+    questions.begin("whole program", whole.size)
     try:
         criterion, first = reproduce(prober, whole, options.wanted, options.match, options.repeats)
     except BudgetSpentError:
         raise BisectError("the budget is spent and the whole program was not seen to fail yet: allow more") from None
-    search = _Search(subject, prober, criterion, options, watch, whole)
+    questions.criterion = criterion
+    # A compiler that reads graphs cannot be asked about modules.
+    search = _Search(subject, questions, options, whole, reads_modules=compiler.format != "python")
     complete = search.run()
     assert criterion.wanted is not None
     operations = sum(not item.is_result for item in subject.items)
@@ -108,6 +113,7 @@ def bisect(
         known=prober.known,
         bound=lower_bound(operations, sum(not subject.items[index].is_result for index in search.kept)),
         seconds=prober.seconds,
+        interrupted=search.interrupted,
     )
 
 
@@ -117,13 +123,14 @@ class _Search:
     def __init__(
         self,
         subject: Subject,
-        prober: Prober,
-        criterion: Criterion,
+        questions: Questions,
         options: BisectOptions,
-        watch: Watch,
         whole: Candidate,
+        *,
+        reads_modules: bool,
     ):
-        self.questions = Questions(prober, criterion, watch, whole.size)
+        self.questions = questions
+        self.interrupted = False
         self.kept: Sequence[int] = range(len(subject.items))
         self.minimal = whole
         self.smallest_module = whole
@@ -136,8 +143,9 @@ class _Search:
         self._subject = subject
         self._whole = whole
         self._options = options
-        self._prober = prober
-        self._stage_start = (time.monotonic(), prober.probes)
+        self._reads_modules = reads_modules
+        self._prober = questions.prober
+        self._stage_start = (time.monotonic(), self._prober.probes)
 
     @property
     def good(self) -> Candidate | None:
@@ -154,15 +162,17 @@ class _Search:
         """Go through all stages; False if the budget or Ctrl-C ended them early."""
         try:
             self._reduce(self._subject, self._keep_items)
-            while self._simplify() or self._look_inside_kernels():
+            while self._simplify() or self._look_inside_kernels() or self._merge_operations():
                 self._reduce(self._minimal_subject(), self._keep_smaller)
             self._check_removals()
             self._run_again()
-            if self._options.simplify:
+            if self._options.simplify and self._reads_modules:
                 self._reduce_module()
             self._reduce_others()
-        except (BudgetSpentError, KeyboardInterrupt):
+        except (BudgetSpentError, KeyboardInterrupt) as end:
+            self.interrupted = isinstance(end, KeyboardInterrupt)
             self.others = self.others or self.questions.others
+            self._count_runs(self._prober.ask(self.minimal, lambda done: True))
             return False
         return True
 
@@ -178,7 +188,13 @@ class _Search:
             self._end_stage(stage, before)
 
         note_survey = self._note_survey if self._options.one_by_one and subject is self._subject else None
-        reduce_items(asked, self._prober.ask(whole, bool), accept, note_survey)
+        try:
+            reduce_items(asked, self._prober.ask(whole, bool), accept, note_survey)
+        except (BudgetSpentError, KeyboardInterrupt):
+            smaller = asked.smallest and asked.candidate(asked.smallest)
+            if asked.smallest and smaller and smaller.size < self.minimal.size:
+                accept(self.questions.stage, sorted(asked.smallest))
+            raise
 
     def _note_survey(self, rows: Sequence[SurveyRow]) -> None:
         self.survey = rows
@@ -228,6 +244,21 @@ class _Search:
         if fails:
             self.simplifications.append(f"kernels written out: {before} operations became {candidate.size}")
             self._keep(candidate)
+            self.questions.count_anew(candidate.size)
+        self._end_stage(self.questions.stage, before)
+        return fails
+
+    def _merge_operations(self) -> bool:
+        """Make one of equal operations of a minimal module, if it fails then too. Graphs are left to their modules."""
+        smaller = merged(self.minimal.module)
+        if self.minimal.graph is not None or not self._options.simplify or smaller == self.minimal.module:
+            return False
+        self.questions.stage = "equal operations as one"
+        candidate, before = candidate_of(smaller), self.minimal.size
+        fails = self.questions.fails(candidate)
+        if fails:
+            self.simplifications.append(f"equal operations as one: {before} operations became {candidate.size}")
+            self._keep(candidate)
         self._end_stage(self.questions.stage, before)
         return fails
 
@@ -245,13 +276,19 @@ class _Search:
     def _run_again(self) -> None:
         runs = self._options.repeats if self.questions.criterion.runs == 1 else self.questions.criterion.runs
         verdicts = self._prober.ask(self.minimal, lambda done: len(done) >= runs)
+        self._count_runs(verdicts)
+
+    def _count_runs(self, verdicts: Sequence[Verdict]) -> None:
         self.last = Reproduction(sum(map(self.questions.criterion.accepts, verdicts)), len(verdicts))
 
     def _reduce_module(self) -> None:
         """Go on with the operations of the module, and of the functions that it calls."""
         before = candidate_of(self.minimal.module).size
-        self.smallest_module = reduce_module(self.minimal, self.questions)
+        reduce_module(self.minimal, self.questions, self._keep_module)
         self._end_stage("module", before, self.smallest_module.size)
+
+    def _keep_module(self, candidate: Candidate) -> None:
+        self.smallest_module = candidate
 
     def _reduce_others(self) -> None:
         """Reduce what else was met, too; the operations only."""

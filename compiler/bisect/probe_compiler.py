@@ -167,7 +167,7 @@ def _of_command(command: str, format: Format | None) -> ProbeCompiler:
     program = _program(words[0])
     arguments = [_absolute(_PLACE.sub(r"{\g<file>}", word)) for word in words[1:]]
     return ProbeCompiler(
-        name=Path(words[0]).name,
+        name=_name(words),
         command=(str(program), *arguments),
         input_name=f"module{read}" if read else _INPUT_NAMES[chosen],
         output_name="" if written is None else f"program{written}",
@@ -207,6 +207,12 @@ def _program(word: str) -> Path:
         raise ConfigError(f"command {word}: no such program, or none that can be executed")
     # Not resolved: programs look beside the name they are started by, such as an interpreter in its environment.
     return Path(found).absolute()
+
+
+def _name(words: Sequence[str]) -> str:
+    """The program's, with that of the script if it is started with one."""
+    script = [Path(word).name for word in words[1:2] if Path(word).is_file()]
+    return " ".join([Path(words[0]).name, *script])
 
 
 def _absolute(word: str) -> str:

@@ -25,7 +25,7 @@ class Questions:
 
     Attributes:
         stage: name of what is being done, for the history.
-        best: operations of the smallest candidate that failed.
+        best: operations of the smallest candidate that failed, since they were last counted anew.
     """
 
     def __init__(self, prober: Prober, criterion: Criterion, watch: Watch, total: int):
@@ -50,6 +50,10 @@ class Questions:
         self._report(candidate.size)
         return failed
 
+    def count_anew(self, size: int) -> None:
+        """Go on from a failing candidate of this size, whose operations are smaller ones: a kernel's, or a module's."""
+        self.best = size
+
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Let idle threads look at candidates that may be asked for."""
         self.prober.expect(candidates, self.criterion.is_enough)
@@ -70,6 +74,11 @@ class Questions:
             else:
                 smaller = min(known.candidate, candidate, key=lambda one: one.size)
                 self._others[seen] = replace(known, candidate=smaller, times=known.times + 1)
+
+    def begin(self, stage: str, size: int) -> None:
+        """Name what is done next, with a candidate of this size."""
+        self.stage = stage
+        self._report(size)
 
     def _report(self, size: int) -> None:
         prober = self.prober
@@ -93,11 +102,15 @@ class SubjectQuestions:
     """Questions about sets of items of one subject. A set without a program does not fail.
 
     ``where`` stands in front of the names of stages, for subjects that are not what the search began with.
+
+    Attributes:
+        smallest: the items of the smallest program that failed; None if none did.
     """
 
     def __init__(self, subject: Subject, questions: Questions, where: str = ""):
         self.subject = subject
         self.questions = questions
+        self.smallest: frozenset[int] | None = None
         self._where = where
         self._candidates: dict[frozenset[int], Candidate | None] = {}
 
@@ -118,7 +131,10 @@ class SubjectQuestions:
     def fails(self, keep: Collection[int]) -> bool:
         """Whether the program of these items fails in the wanted way."""
         candidate = self.candidate(keep)
-        return candidate is not None and self.questions.fails(candidate)
+        failed = candidate is not None and self.questions.fails(candidate)
+        if failed and (self.smallest is None or len(keep) < len(self.smallest)):
+            self.smallest = frozenset(keep)
+        return failed
 
     def ending(self, keep: Collection[int]) -> str:
         """What came of the program of these items, for people, whether or not it is what is looked for."""

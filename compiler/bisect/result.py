@@ -93,7 +93,7 @@ class BisectResult:
         good: the largest candidate without the failure that the minimal one was told from; None if none was met.
         removals: for each kept operation, what came of the minimal program without it, one line each.
         is_minimal: whether removing any one operation was seen to lose the failure.
-        complete: False if the budget or Ctrl-C ended the search early.
+        complete: False if the budget or Ctrl-C ended the search early; ``interrupted``: it was Ctrl-C.
         others: failures that were met and not looked for.
         survey: what came of each operation of the failing regions alone; empty if that was not asked.
         introduced_by: the pass that introduces the failure, for people; empty if that was not asked.
@@ -127,3 +127,4 @@ class BisectResult:
     known: int
     bound: float
     seconds: float
+    interrupted: bool = False

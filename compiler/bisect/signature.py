@@ -19,6 +19,9 @@ from .verdict import Signature
 
 Match = Literal["signature", "code", "any"]
 
+RULES = 2
+"""Counts changes of what is kept of a message: signatures that were made by other rules are not compared."""
+
 _SHELL_SIGNALS = frozenset(range(128 + 1, 128 + 32))
 """A shell, and a driver that is written like one, ends with 128 + n when its child was ended by signal n."""
 
@@ -51,6 +54,9 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
 _SHELL = re.compile(r"^(?:\S*/)?(?:ba|da|z)?sh: (?:line )?\d+: ")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _PRINTED_OPERATION = re.compile(r':\s*(?:%[\w:#.$-]+(?:,\s*)?)+\s*=\s*"?[\w.]+.*|:\s*"\w+\.\w+"\(.*')
+_TORCH_OPERATOR = re.compile(r'"torch\.operator"\(.*\bname = "(?P<operator>[\w.]+)"')
+"""torch-mlir prints every operator that it does not know as this operation."""
+
 _HLO_TYPE = r"\b(?:pred|token|bf16|[suf]\d+\w*|c\d+)\[[^\]]*\](?:\{[^}]*\})?"
 _INSTRUCTION = re.compile(rf"%?[\w.-]+ = (?:\([^=]*?\)|{_HLO_TYPE}) (?P<opcode>[a-z][\w-]*)\(.*")
 _TYPES = (
@@ -115,13 +121,14 @@ def matches(wanted: Signature, seen: Signature | None, how: Match = "signature")
 def stable_message(message: str) -> str:
     """A message without what differs from graph to graph: numbers, shapes, types, names of values, files and paths.
 
-    Of an operation that is printed in it, only the name of an HLO opcode stays. Unreadable messages become empty.
+    Of an operation that is printed in it, only the name of an HLO opcode stays, or of the operator that a torch.operator
+    stands for. Unreadable messages become empty.
     """
     if _UNPRINTABLE.search(message):
         return ""
     text = _COMMENT.sub("", _SHELL.sub("", message[:_READ]))
     text = _INSTRUCTION.sub(r"NAME is TYPE \g<opcode>", text)
-    text = _PRINTED_OPERATION.sub("", text)
+    text = _PRINTED_OPERATION.sub(_operator, text)
     for pattern in _TYPES:
         text = pattern.sub("TYPE", text)
     text = _without_bracketed_types(text)
@@ -131,6 +138,11 @@ def stable_message(message: str) -> str:
     for pattern, word in ((_LISTED, "#"), (_REPEATED_TYPE, "TYPE"), (_BYTES, "#B")):
         text = pattern.sub(word, text)
     return text[:_LONGEST].strip()
+
+
+def _operator(printed: re.Match[str]) -> str:
+    found = _TORCH_OPERATOR.search(printed[0])
+    return f": {found['operator']}" if found else ""
 
 
 def _without_bracketed_types(text: str) -> str:

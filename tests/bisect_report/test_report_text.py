@@ -7,6 +7,7 @@ from deepinfer_neuron.bisect_report.facts import title_of
 from deepinfer_neuron.bisect_report.minimal_graph import nodes_of
 from deepinfer_neuron.bisect_report.report_text import HEAD_LINES, report_text
 from deepinfer_neuron.bisect_report.repro import ReproRun
+from deepinfer_neuron.compiler.bisect.result import Stage
 from deepinfer_neuron.compiler.bisect.verdict import Signature
 
 RUN = ReproRun(0, "command: cc\nREPRODUCED\n")
@@ -27,6 +28,12 @@ def test_the_title_names_the_code_and_the_operators():
     assert title_of(result, nodes_of(traced())) == "timeout on aten.sin, aten.add.Tensor"
     long = make_result(signature=Signature("error", "", "x" * 500))
     assert len(title_of(long, nodes_of(sorting()))) == 120
+
+
+def test_a_stage_without_questions_is_not_shown():
+    stages = (Stage("regions", 12, 6, 4, 41.5), Stage("results", 6, 6, 0, 0.0), Stage("operations", 6, 2, 0, 0.1))
+    shown = rows(text_of(make_result(stages=stages)), "What was tried")
+    assert [row.split(" | ")[0] for row in shown] == ["| regions", "| operations"]
 
 
 def test_every_fact_is_there():

@@ -30,10 +30,11 @@ def default_arguments(module: fx.GraphModule, aliases: Mapping[int, int]) -> Ite
 
 
 def plain_numbers(module: fx.GraphModule, aliases: Mapping[int, int]) -> Iterator[Proposal]:
-    """Each number that an operator computes with, as 1."""
+    """Each number that an operator computes with, as 1; the operator's own default is plain too."""
     for node in _calls(module):
         for one, value in _given(node):
-            if str(one.type) in _NUMBERS and isinstance(value, (int, float)) and value not in (0, 1):
+            plain = (0, 1, one.default_value) if one.has_default_value() else (0, 1)
+            if str(one.type) in _NUMBERS and isinstance(value, (int, float)) and value not in plain:
                 yield from _changed(module, aliases, node, one.name, value, type(value)(1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +11,17 @@ import pytest
 import torch
 from bisect_stand_ins import CRASH, OTHER, ModuleProbe
 from deepinfer_neuron.compiler.bisect.bisection import BisectOptions, bisect
+from deepinfer_neuron.compiler.bisect.graph_python import graph_python
 from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject
+from deepinfer_neuron.compiler.bisect.module_merging import merged
+from deepinfer_neuron.compiler.bisect.module_reader import read_module
 from deepinfer_neuron.compiler.bisect.module_subject import ModuleSubject
 from deepinfer_neuron.compiler.bisect.probe_compiler import probe_compiler
 from deepinfer_neuron.compiler.bisect.prober import Budget, Prober
+from deepinfer_neuron.compiler.bisect.progress import Progress
 from deepinfer_neuron.compiler.bisect.result import BisectResult
-from deepinfer_neuron.compiler.bisect.subject import Subject
-from deepinfer_neuron.compiler.bisect.verdict import Signature
+from deepinfer_neuron.compiler.bisect.subject import Candidate, Subject
+from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
 from deepinfer_neuron.compiler.bisect.verdict_log import VerdictLog
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
@@ -26,6 +31,7 @@ from small_graphs import graph_of, operators
 
 Answer = Callable[[str], Signature | None]
 OPTIONS = LoweringOptions()
+RETURN = "return %2, %5 : tensor<4xf32>, tensor<4xf32>"
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,6 +110,51 @@ def test_a_module_is_cut_without_its_graph(tmp_path: Path):
     assert {word for word in inner if word.startswith("stablehlo.")} == {"stablehlo.rsqrt", "stablehlo.tanh"}
 
 
+def test_operations_that_a_compiler_takes_for_one_become_one(tmp_path: Path):
+    lines = ("%0 = stablehlo.sine %x", "%1 = stablehlo.exponential %0", "%2 = stablehlo.tanh %1")
+    again = ("%3 = stablehlo.sine %x", "%4 = stablehlo.exponential %3", "%5 = stablehlo.cosine %4")
+    body = "\n".join(f"{line} : tensor<4xf32>" for line in [*lines, *again])
+    text = f"func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{\n{body}\n{RETURN}\n}}"
+
+    def answer(text: str) -> Signature | None:
+        as_compiled = merged(read_module(text.encode()))
+        read = re.findall(r"stablehlo\.(?:tanh|cosine) (%\w+)", _text(as_compiled))
+        return CRASH if len(read) == 2 and read[0] == read[1] else None
+
+    (tmp_path / "module.mlir").write_text(text)
+    result, _ = run(tmp_path, ModuleSubject(tmp_path / "module.mlir"), answer)
+    assert sum(not result.items[index].is_result for index in result.kept) == 6
+    assert sorted(re.findall(r"stablehlo\.\w+", _text(result.minimal.module))) == ["stablehlo.cosine", "stablehlo.tanh"]
+    assert result.simplifications == ["equal operations as one: 6 operations became 4"]
+    assert result.is_minimal
+
+
+def test_a_compiler_that_reads_graphs_is_asked_about_graphs_alone(tmp_path: Path):
+    def probe(candidate: Candidate, cancel: threading.Event) -> Verdict:
+        failed = "aten.tanh" in graph_python(candidate.graph)
+        return Verdict(CRASH if failed else None, 0.0, "")
+
+    compiler = probe_compiler(None, "true {input.py}")
+    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(probe, log) as prober:
+        result = bisect("attention", attention_subject(), compiler, prober, BisectOptions())
+    assert operators(result.minimal.graph) == ["aten.tanh.default"]
+    assert result.smallest_module == result.minimal
+    assert result.complete
+
+
+def test_progress_begins_with_the_whole_program_and_counts_a_kernels_operations(tmp_path: Path):
+    seen: list[Progress] = []
+    answer = crash_with(r"stablehlo\.rsqrt")
+    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(ModuleProbe(answer), log) as prober:
+        bisect("", attention_subject(), probe_compiler(None, "true {input}"), prober, BisectOptions(), seen.append)
+    assert (seen[0].stage, seen[0].size, seen[0].probes) == ("whole program", seen[0].total, 0)
+    before = [one.stage for one in seen].index("inside kernels")
+    assert seen[before].best == 1
+    inside = [one.best for one in seen[before:]]
+    assert max(inside) > 1
+    assert inside[-1] == 1
+
+
 def test_what_else_is_met_is_reduced_too(tmp_path: Path):
     def answer(text: str) -> Signature | None:
         if "stablehlo.tanh" in text:
@@ -159,6 +210,21 @@ def test_a_spent_budget_gives_the_best_so_far_and_the_same_command_goes_on(tmp_p
     straight, probe = run(tmp_path / "straight", subject, answer)
     assert second.minimal.module == straight.minimal.module
     assert len(again.asked) == len(probe.asked) - first.probes
+
+
+def test_a_budget_that_ends_within_a_stage_keeps_what_failed_there(tmp_path: Path):
+    lines = [f"%{n} = stablehlo.{'tanh' if n == 5 else 'sine'} %{n - 1 if n else 'x'}" for n in range(64)]
+    body = "\n".join(f"{line} : tensor<4xf32>" for line in lines)
+    text = f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\nreturn %63 : tensor<4xf32>\n}}"
+    (tmp_path / "module.mlir").write_text(text)
+    subject = ModuleSubject(tmp_path / "module.mlir")
+    result, _ = run(tmp_path, subject, crash_with(r"stablehlo\.tanh"), budget=Budget(probes=6))
+    assert not result.complete
+    assert not result.interrupted
+    assert result.minimal.size == min(point.best for point in result.history) < 64
+    assert "stablehlo.tanh" in _text(result.minimal.module)
+    assert [result.items[index].name for index in result.kept][:1] == ["%0"]
+    assert (result.last.failed, result.last.runs) == (1, 1)
 
 
 def test_jobs_change_nothing(tmp_path: Path):

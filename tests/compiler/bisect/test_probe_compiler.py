@@ -107,7 +107,8 @@ def test_files_of_the_command_are_found_from_another_directory(tmp_path, monkeyp
     assert compiler.command == (
         *(f"{here}/tool", f"{here}/check.py", "compile", f"{here}/compile", "missing.py", "{input}"),
     )
-    assert compiler.name == "tool"
+    assert compiler.name == "tool check.py"
+    assert of_command("./tool {input}").name == "tool"
 
 
 def test_the_fingerprint_tells_commands_formats_and_contents_apart(tmp_path):

@@ -20,6 +20,7 @@ from deepinfer_neuron.compiler.pipeline import pass_graph
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.errors import LoweringError
 from deepinfer_neuron.model.kernels.normalization import rms_norm
+from deepinfer_neuron.model.kernels.quantization import quantize_fp8
 from deepinfer_neuron.passes.context import placeholders, results
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -157,6 +158,13 @@ def test_arguments_are_left_out_and_numbers_become_one():
     (proposal,) = plain_numbers(plain, {})
     assert "0.125" not in str(proposal.module.graph)
     assert not list(plain_numbers(proposal.module, {}))
+
+
+def test_a_number_that_is_the_default_is_plain():
+    graph = graph_of(lambda a: quantize_fp8(a, 224.0), [torch.empty(1, 32)])
+    module, _, titles = simplify(graph, {}, lambda module, aliases: True)
+    assert [one for one in titles if "fp8_max" in one] == ["quantize_fp8_default: fp8_max 224.0 -> 448.0"]
+    assert not list(plain_numbers(module, {}))
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
