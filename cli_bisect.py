@@ -66,8 +66,8 @@ def bisect_graph(
     format: Annotated[
         InputFormat | None,
         typer.Option(
-            help="What the command reads; if omitted, as {input} ends: .mlir or nothing for StableHLO text, .mlirbc for "
-            "bytecode, .vhlo for a portable artifact, .pb for an HLO proto, .py for the graph in Python."
+            help="What the command reads; if omitted, as {input} ends: .mlir or nothing for StableHLO text, .mlirbc "
+            "for bytecode, .vhlo for a portable artifact, .pb for an HLO proto, .py for the graph in Python."
         ),
     ] = None,
     match: Annotated[

@@ -191,8 +191,8 @@ class _Search:
         try:
             reduce_items(asked, self._prober.ask(whole, bool), accept, note_survey)
         except (BudgetSpentError, KeyboardInterrupt):
-            smaller = asked.smallest and asked.candidate(asked.smallest)
-            if asked.smallest and smaller and smaller.size < self.minimal.size:
+            smaller = None if asked.smallest is None else asked.candidate(asked.smallest)
+            if asked.smallest is not None and smaller is not None and smaller.size < self.minimal.size:
                 accept(self.questions.stage, sorted(asked.smallest))
             raise
 

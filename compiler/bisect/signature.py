@@ -121,8 +121,8 @@ def matches(wanted: Signature, seen: Signature | None, how: Match = "signature")
 def stable_message(message: str) -> str:
     """A message without what differs from graph to graph: numbers, shapes, types, names of values, files and paths.
 
-    Of an operation that is printed in it, only the name of an HLO opcode stays, or of the operator that a torch.operator
-    stands for. Unreadable messages become empty.
+    Of an operation that is printed in it, only the name of an HLO opcode stays, or of the operator that a
+    torch.operator stands for. Unreadable messages become empty.
     """
     if _UNPRINTABLE.search(message):
         return ""

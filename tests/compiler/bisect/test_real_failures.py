@@ -47,6 +47,7 @@ def check(run: BisectRun) -> None:
     assert len(set(scattered)) == 1, "both scatters read one index"
 
 
+@pytest.mark.slow
 def test_two_scatters_with_one_int64_index_are_all_that_is_left_for_iree(tmp_path: Path):
     cache, x = torch.empty(32, 16), torch.empty(4, 16)
     graph = graph_of(store, [cache, cache, torch.empty(4, dtype=torch.int32), x])

@@ -132,7 +132,7 @@ def test_other_numbers_paths_and_progress_make_no_other_signature(log, data):
         ("%12:2 and %arg0#1 clash", "%0 and %cst clash"),
         ("bad: %3 = stablehlo.add %1, %2 : tensor<2xf32>", 'bad: %11:2 = "chlo.top_k"(%a) : (tensor<8xf32>)'),
         (
-            'illegal: %13:2 = "torch.operator"(%1, %2) <{name = "torch.aten.sort.stable"}> : (!torch.int) -> !torch.int',
+            'illegal: %13:2 = "torch.operator"(%1) <{name = "torch.aten.sort.stable"}> : (!torch.int) -> !torch.int',
             'illegal: %4:2 = "torch.operator"(%3) <{name = "torch.aten.sort.stable"}> : (!torch.bool) -> !torch.int',
         ),
         ("for %a.1 = f32[2]{0} add(%b, %c), metadata={x}", "for %d = (f32[2], s32[]) add(%e), dimensions={1}"),
@@ -156,8 +156,8 @@ def test_two_messages_of_one_cause_are_the_same(first, second):
         ("'linalg.generic' op odd", "'linalg.pack' op odd"),
         ("for %a.1 = f32[2]{0} add(%b)", "for %a.1 = f32[2]{0} multiply(%b)"),
         (
-            'illegal: %13:2 = "torch.operator"(%1, %2) <{name = "torch.aten.sort.stable"}> : (!torch.int) -> !torch.int',
-            'illegal: %13 = "torch.operator"(%1, %2) <{name = "torch.aten.bincount"}> : (!torch.int) -> !torch.int',
+            'illegal: %13:2 = "torch.operator"(%1) <{name = "torch.aten.sort.stable"}> : (!torch.int) -> !torch.int',
+            'illegal: %13 = "torch.operator"(%1) <{name = "torch.aten.bincount"}> : (!torch.int) -> !torch.int',
         ),
         ("ValueError: odd", "TypeError: odd"),
     ],
