@@ -16,6 +16,7 @@ from ...errors import LoweringError
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
 from ...passes.narrow_integers import narrow_decomposition
+from .narrow_floats import narrow_floats
 from .options import LoweringOptions
 from .record import record
 
@@ -107,4 +108,6 @@ def _restricted(module: fx.GraphModule, options: LoweringOptions) -> fx.GraphMod
         replace_float8_by_codes(module, PassContext(), options.e4m3_max)
     if not options.int64:
         narrow_decomposition(module)
+    if not options.float64:
+        narrow_floats(module)
     return module
