@@ -17,7 +17,10 @@ ROOT = Path(deepinfer_neuron.__file__).parent
 DOCUMENTS = ("README.md", "COMPILE_NOTES.md", "CONTRIBUTING.md")
 COMMAND = re.compile(r"(?:^|`)deepinfer-neuron ((?:[a-z]+ ?){1,2})", re.MULTILINE)
 MAKE_TARGET = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
-MADE_BY_A_COMMAND = {"programs/", ".venv", "demo/", "nano/golden.safetensors", "nano/regions.html", "again.safetensors"}
+MADE_BY_A_COMMAND = {
+    *("programs/", ".venv", "demo/", "nano/golden.safetensors", "nano/regions.html", "again.safetensors"),
+    *("bisect/result/", "repro.py"),
+}
 
 
 def read(name: str) -> str:
