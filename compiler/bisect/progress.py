@@ -12,7 +12,8 @@ class Progress:
     Attributes:
         stage: what is being done.
         size: operations of the candidate that is looked at.
-        best: operations of the smallest failing candidate so far; ``total``: of the whole program.
+        best: operations of the smallest failing candidate so far; ``total``: of the program
+            that is cut, which is the inside of what was found before, in the end.
         probes: runs of the compiler; ``known``: answers from the log.
         seconds: since the start.
         budget_seconds, budget_probes: after which it stops; None for no limit.

@@ -52,7 +52,7 @@ class Questions:
 
     def count_anew(self, size: int) -> None:
         """Go on from a failing candidate of this size, whose operations are smaller ones: a kernel's, or a module's."""
-        self.best = size
+        self.best = self._total = size
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Let idle threads look at candidates that may be asked for."""
