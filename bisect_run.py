@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .accuracy_step import StepTracer, step_with_values
+from .bisect_accuracy import accuracy_case, with_drawn_values, with_first_wrong, wrong_part
 from .bisect_report.recipe import make_recipe
 from .bisect_report.write import WrittenResult, write_result
+from .compiler.bisect.accuracy_probe import AccuracyProbe
 from .compiler.bisect.bisection import BisectOptions, bisect
+from .compiler.bisect.criterion import Criterion
+from .compiler.bisect.execution import ValueFiles
+from .compiler.bisect.expectation import CRITERION
+from .compiler.bisect.pass_search import introducing_pass
 from .compiler.bisect.probe import CompileProbe
 from .compiler.bisect.probe_compiler import ProbeCompiler, probe_compiler
-from .compiler.bisect.prober import Budget, Prober
+from .compiler.bisect.prober import Budget, BudgetSpentError, Probe, Prober
 from .compiler.bisect.program import Program, open_program, program_of
-from .compiler.bisect.questions import Watch
+from .compiler.bisect.questions import Questions, Watch
 from .compiler.bisect.render import Format
 from .compiler.bisect.result import BisectResult
 from .compiler.bisect.signature import RULES, Match
+from .compiler.bisect.subject import Candidate
+from .compiler.bisect.values import record_values
 from .compiler.bisect.verdict_log import VerdictLog
+from .compiler.graph_file import SavedGraph
 from .compiler.targets.process import ProcessLimits
 from .decode_source import DecodeOptions
 from .dump import trace_region
-from .errors import ConfigError, InputError
+from .errors import ConfigError, GraphError, InputError, LoweringError
+from .runtime.devices.choice import default_target
+from .settings import settings
 from .workbench import Say
 
 VERDICTS = "verdicts.jsonl"
@@ -48,6 +62,8 @@ class BisectRequest:
         jobs: probes that run at once.
         budget: of the whole search.
         limits: of one probe; fields that are None leave those of the environment.
+        accuracy: look for a program that compiles and computes something else, instead of one that does not compile.
+        passes: also find the pass that introduces the failure of ``model``.
     """
 
     out: Path
@@ -66,6 +82,8 @@ class BisectRequest:
     jobs: int = 1
     budget: Budget = Budget()  # noqa: RUF009
     limits: ProcessLimits = ProcessLimits()  # noqa: RUF009
+    accuracy: bool = False
+    passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,35 +118,103 @@ def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun:
         ArtifactError: the input or the log of verdicts is damaged, or another process uses the log.
         BisectError: the failure does not come.
         CaptureError, GraphError, LoweringError: the step of the model cannot be compiled.
+        DeviceError: a program has to be run, and there is no device for it.
+        InputError: eager PyTorch runs the input on nothing that was drawn for it.
         OSError: the directory cannot be written.
     """
-    program = _program(request, say)
+    _check(request)
+    tracer = _tracer(request, say)
+    program = _program(request, tracer)
     compiler = _compiler(request, program)
     limits = _limits(request.limits)
     say(f"{program.title}: {sum(not item.is_result for item in program.subject.items)} operations, {compiler.name}")
     options = BisectOptions(
         match=request.match, repeats=request.repeats, simplify=request.simplify, one_by_one=request.one_by_one
     )
+    if request.accuracy:
+        # Other shapes would need other values.
+        options = replace(options, simplify=False, prepare=record_values)
     with (
-        VerdictLog(request.out / VERDICTS, _identity(compiler, limits)) as log,
-        Prober(CompileProbe(compiler, limits), log, request.jobs, request.budget) as prober,
+        _probe(request, compiler, limits) as probe,
+        VerdictLog(request.out / VERDICTS, _identity(request, compiler, limits)) as log,
+        Prober(probe, log, request.jobs, request.budget) as prober,
     ):
+        if request.accuracy:
+            program = wrong_part(program, prober, watch, say)
         result = bisect(program.title, program.subject, compiler, prober, options, watch)
-    recipe = make_recipe(result, compiler, limits, request.match)
+        if request.accuracy:
+            result = with_first_wrong(result, program, prober, watch)
+        if tracer and request.passes:
+            result = _with_pass(result, tracer, request.match, prober, watch)
+    case = accuracy_case(result, compiler) if request.accuracy else None
+    recipe = make_recipe(result, compiler, limits, request.match, case)
     return BisectRun(result, write_result(result, request.out / RESULT, recipe))
 
 
-def _program(request: BisectRequest, say: Say) -> Program:
+def _check(request: BisectRequest) -> None:
     if (request.input is None) == (request.model is None):
         raise ConfigError("give either a file with what is to be cut, or --model with a checkpoint's directory")
-    if request.input is not None:
+    if request.passes and request.model is None:
+        raise ConfigError("--passes runs the passes again with fewer of them: give the step's checkpoint as --model")
+    if request.accuracy and request.command is not None:
+        raise ConfigError("--accuracy runs what is compiled: give a --target that has a device here, not a --command")
+
+
+def _tracer(request: BisectRequest, say: Say) -> StepTracer | None:
+    """Traces the step of the model; None for a file."""
+    if request.model is None:
+        return None
+    model, batch_size, region = request.model, request.batch_size, request.region
+    options = replace(request.options, target=request.target or request.options.target)
+    if request.accuracy:
+        target = options.target or default_target()
+        return step_with_values(model, batch_size, target, options, region, say)
+    return partial(_trace_region, model, batch_size, options, region, say)
+
+
+def _trace_region(*arguments: Any) -> SavedGraph:
+    *others, limit = arguments
+    return trace_region(*others, pass_limit=limit)
+
+
+def _program(request: BisectRequest, tracer: StepTracer | None) -> Program:
+    if tracer is None:
+        assert request.input is not None
         # A graph is read only if the operators that it calls are registered, which the model's are when it is imported.
         import_module(".model.decode", __package__)
-        return open_program(request.input)
+        program = open_program(request.input)
+        return with_drawn_values(program) if request.accuracy else program
     assert request.model is not None
-    options = replace(request.options, target=request.target or request.options.target)
-    saved = trace_region(request.model, request.batch_size, options, request.region, say)
+    saved = tracer(None)
     return program_of(saved, f"{request.model.name}, {saved.name}, batch {request.batch_size}")
+
+
+@contextmanager
+def _probe(request: BisectRequest, compiler: ProbeCompiler, limits: ProcessLimits) -> Iterator[Probe]:
+    if not request.accuracy:
+        yield CompileProbe(compiler, limits)
+        return
+    with ValueFiles() as files:
+        yield AccuracyProbe(compiler, limits, files)
+
+
+def _with_pass(result: BisectResult, tracer: StepTracer, match: Match, prober: Prober, watch: Watch) -> BisectResult:
+    """The result with the pass that introduces the failure, or with why that is not known."""
+
+    def candidate_at(limit: int) -> Candidate | None:
+        try:
+            subject = program_of(tracer(limit), "").subject
+            return subject.candidate(range(len(subject.items)))
+        except (GraphError, LoweringError):
+            return None
+
+    size = sum(not item.is_result for item in result.items)
+    questions = Questions(prober, Criterion(result.signature, match, result.runs), watch, size)
+    try:
+        found = introducing_pass(candidate_at, questions, settings().pass_limit)
+    except (BudgetSpentError, KeyboardInterrupt):
+        return replace(result, introduced_by="not known: the search was ended early", complete=False)
+    return replace(result, introduced_by=found, probes=prober.probes, known=prober.known, seconds=prober.seconds)
 
 
 def _compiler(request: BisectRequest, program: Program) -> ProbeCompiler:
@@ -149,7 +235,9 @@ def _limits(asked: ProcessLimits) -> ProcessLimits:
     )
 
 
-def _identity(compiler: ProbeCompiler, limits: ProcessLimits) -> str:
+def _identity(request: BisectRequest, compiler: ProbeCompiler, limits: ProcessLimits) -> str:
     """Whatever else than a candidate decides a verdict."""
     text = f"{RULES}\n{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
+    if request.accuracy:
+        text += f"\n{CRITERION}"
     return hashlib.sha256(text.encode()).hexdigest()

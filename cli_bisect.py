@@ -93,6 +93,13 @@ def bisect_graph(
             "--one-by-one", help="Also compile each operation of the failing regions alone, and list them all."
         ),
     ] = False,
+    accuracy: Annotated[
+        bool,
+        typer.Option("--accuracy", help="Look for what compiles and computes something else: run it and compare."),
+    ] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
         "bisect"
     ),
@@ -128,6 +135,8 @@ def bisect_graph(
             jobs=jobs,
             budget=Budget(seconds, probes),
             limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
+            accuracy=accuracy,
+            passes=passes,
         )
         try:
             with watch_bisection() as watch:
@@ -147,6 +156,7 @@ def bisect_graph(
 
 def print_result(run: BisectRun) -> None:
     """What was kept of the program, the minimal graph and where the rest is."""
+    from .bisect_report.facts import first_wrong
     from .bisect_report.progress import duration
     from .compiler.bisect.graph_text import graph_text
 
@@ -159,6 +169,10 @@ def print_result(run: BisectRun) -> None:
     print(f"{whole} operations -> {result.minimal.size}, {result.probes} probes, {duration(result.seconds)}")
     if result.minimal.graph is not None and result.minimal.size <= _SHOWN_OPERATIONS:
         print(graph_text(result.minimal.graph, result.minimal.aliases))
+    if result.criterion:
+        print(f"wrong if {result.criterion}\nfirst wrong: {first_wrong(result)}")
+    if result.introduced_by:
+        print(f"introduced by {result.introduced_by}")
     for other in result.others:
         print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
     meaning = "was not run" if written.run is None else written.run.meaning

@@ -27,6 +27,7 @@ def trace_region(
     options: DecodeOptions,
     region: str | None = None,
     say: Say = lambda line: None,
+    pass_limit: int | None = None,
 ) -> SavedGraph:
     """The step of a checkpoint after the passes, or one region of it; no compiler is needed.
 
@@ -34,6 +35,7 @@ def trace_region(
         batch_size: requests of the step.
         options: whose target, mode, numerics and caches count.
         region: its name; mode "regions" is the default then.
+        pass_limit: run so many of the passes that are not required; None for as many as the environment says.
 
     Raises:
         CheckpointError: a damaged checkpoint.
@@ -48,8 +50,8 @@ def trace_region(
         target = find_target(source.target)
         target.lowering_options(numerics)
         say("loading the decode model")
-        regions = cut_step(source.model, batch_size, target, mode).regions
-    chosen = _choose(regions, region)
+        regions = cut_step(source.model, batch_size, target, mode, pass_limit).regions
+    chosen = choose_region(regions, region)
     return SavedGraph(chosen.module, chosen.aliases, target.name, chosen.stage_names, numerics, chosen.name)
 
 
@@ -67,7 +69,8 @@ def write_dump(saved: SavedGraph, path: Path) -> None:
         save_graph(path, saved)
 
 
-def _choose(regions: tuple[Region, ...], name: str | None) -> Region:
+def choose_region(regions: tuple[Region, ...], name: str | None) -> Region:
+    """The region of that name, or the only one; raises ConfigError listing those there are."""
     if name is None and len(regions) == 1:
         return regions[0]
     for region in regions:

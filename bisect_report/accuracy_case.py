@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from ..compiler.bisect.expectation import Expectation
 from ..compiler.lowering.lower import LoweredModule
 from ..compiler.targets.table import find_target
 from ..errors import ArtifactError
@@ -31,11 +32,12 @@ class AccuracyCase:
     Attributes:
         target: that it is compiled for and run on.
         inputs: of the program, in order.
-        expected: the right outputs, in order.
+        expected: the right outputs, in order; integers that hold the bits of floats as these floats.
         tolerance: of each output, how far each element may be from the right one; of its shape, float64. Not-a-number
             is right where it is expected, and nowhere else.
         aliases: output index -> index of the input whose memory it reuses.
         runtime_zero: whether the program takes one more int32 scalar, always zero.
+        returned: output index -> dtype of an output that is not the dtype of what is expected.
     """
 
     target: str
@@ -44,6 +46,7 @@ class AccuracyCase:
     tolerance: Sequence[Tensor]
     aliases: Mapping[int, int] = field(default_factory=dict)
     runtime_zero: bool = False
+    returned: Mapping[int, torch.dtype] = field(default_factory=dict)
 
     def differences(self, module: bytes) -> list[str]:
         """Compile and run a StableHLO module; a line for each output that is off.
@@ -52,18 +55,21 @@ class AccuracyCase:
             CompileError: the compiler refuses it.
             ConfigError, DeviceError: there is no compiler or no device.
         """
-        lowered = LoweredModule(
-            module, _types(self.inputs), _types(self.expected), dict(self.aliases), self.runtime_zero, {}
-        )
+        lowered = LoweredModule(module, _types(self.inputs), self._outputs(), dict(self.aliases), self.runtime_zero, {})
         device = device_for(self.target)
         executable = device.load(find_target(self.target).compile(lowered))
         reused = set(self.aliases.values())
         memory = [aligned_empty(one.shape, one.dtype).copy_(one) for one in self.inputs]
         buffers = [device.buffer(one, donatable=index in reused) for index, one in enumerate(memory)]
         actual = [device.to_torch(one).clone() for one in executable.execute(buffers)]
-        found = zip(actual, self.expected, self.tolerance, strict=True)
-        lines = (_difference(f"result {index}", *three) for index, three in enumerate(found))
-        return [line for line in lines if line]
+        carried = {index: self.expected[index].dtype for index in self.returned}
+        return Expectation(self.expected, self.tolerance, carried).differences(actual)
+
+    def _outputs(self) -> tuple[TensorType, ...]:
+        return tuple(
+            TensorType(self.returned.get(index, one.dtype), one.shape)
+            for index, one in enumerate(_types(self.expected))
+        )
 
 
 def save_case(case: AccuracyCase, directory: Path) -> str:
@@ -78,6 +84,7 @@ def save_case(case: AccuracyCase, directory: Path) -> str:
         "target": case.target,
         "aliases": sorted(case.aliases.items()),
         "runtime_zero": case.runtime_zero,
+        "returned": [[index, str(dtype).removeprefix("torch.")] for index, dtype in sorted(case.returned.items())],
         "counts": [len(case.inputs), len(case.expected)],
     }
     content = save(tensors, {"case": json.dumps(facts)})
@@ -102,7 +109,7 @@ def load_case(path: Path) -> AccuracyCase:
             raise ArtifactError(
                 f"{path} has schema {facts['schema']}, expected {_SCHEMA}: use the version that wrote it"
             )
-        inputs, outputs = facts["counts"]
+        (inputs, outputs), returned = facts["counts"], facts["returned"]
         return AccuracyCase(
             target=facts["target"],
             inputs=[tensors[f"input.{index}"] for index in range(inputs)],
@@ -110,27 +117,11 @@ def load_case(path: Path) -> AccuracyCase:
             tolerance=[tensors[f"tolerance.{index}"] for index in range(outputs)],
             aliases={int(output): int(source) for output, source in facts["aliases"]},
             runtime_zero=facts["runtime_zero"],
+            returned={int(index): TensorType.from_json({"dtype": name, "shape": ()}).dtype for index, name in returned},
         )
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise ArtifactError(f"{path} holds no accuracy case: {error}") from error
 
 
 def _types(tensors: Sequence[Tensor]) -> tuple[TensorType, ...]:
     return tuple(TensorType(one.dtype, tuple(one.shape)) for one in tensors)
-
-
-def _difference(name: str, actual: Tensor, expected: Tensor, tolerance: Tensor) -> str:
-    """How an output is off; empty if it is within the tolerance everywhere."""
-    left, right = actual.double(), expected.double()
-    distance = (left - right).abs()
-    both = left.isnan() & right.isnan()
-    off = ~((distance <= tolerance) | (left == right) | both)
-    count = int(off.sum())
-    if not count:
-        return ""
-    worst = torch.where(off, distance.nan_to_num(torch.inf), -1.0).argmax()
-    place = [int(one) for one in torch.unravel_index(worst, off.shape)] if off.dim() else []
-    return (
-        f"{name}: {count} of {off.numel()} elements are off, the worst at {place}: {left.flatten()[worst].item()!r}, "
-        f"expected {right.flatten()[worst].item()!r} within {tolerance.flatten()[worst].item()!r}"
-    )

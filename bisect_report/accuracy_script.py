@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..compiler.bisect.leave import leave as leave
 from ..errors import ArtifactError, CompileError, ConfigError, DeviceError
 from .accuracy_case import load_case
 from .standalone import COMPILED, NO_COMPILER, OTHER_FAILURE, REPRODUCED, UNUSABLE, Parser

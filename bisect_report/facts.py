@@ -52,9 +52,23 @@ def facts_of(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list
         ("cost", f"{result.probes:,} probes and {result.known:,} known answers in {duration(result.seconds)}"),
         ("at best", f"{result.bound:.1f} probes: log2 of the number of subsets of that size"),
         ("introduced by", result.introduced_by),
+        ("wrong if", result.criterion),
+        ("first wrong", first_wrong(result)),
         ("versions", versions()),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def first_wrong(result: BisectResult) -> str:
+    """The first operations whose results are wrong on the right inputs; empty if that is not what was looked for."""
+    if not result.criterion:
+        return ""
+    items = [result.items[index] for index in result.first_wrong]
+    if not items:
+        return "no region of the program is wrong by itself, as far as was asked"
+    together = f" and {len(items) - 1} operations after it, together" if len(items) > 1 else ""
+    line = f", {items[0].line}" if items[0].line else ""
+    return f"{items[0].name}{line}{together}, on the right inputs"
 
 
 def operations(result: BisectResult) -> int:

@@ -44,7 +44,11 @@ class Recipe:
 
 
 def make_recipe(
-    result: BisectResult, compiler: ProbeCompiler, limits: ProcessLimits | None = None, match: Match = "signature"
+    result: BisectResult,
+    compiler: ProbeCompiler,
+    limits: ProcessLimits | None = None,
+    match: Match = "signature",
+    accuracy: AccuracyCase | None = None,
 ) -> Recipe:
     """The recipe for the smallest program that was found.
 
@@ -52,21 +56,25 @@ def make_recipe(
         result: of the bisection.
         compiler: that it was made with; ``limits``: that its probes had.
         match: what its probes compared.
+        accuracy: what the program is run on if it computes something else.
 
     Raises:
         LoweringError: the program cannot be written in the compiler's format.
     """
     limits = limits or ProcessLimits()
     smallest = result.minimal if compiler.format == "python" else result.smallest_module
+    # The script of an accuracy case compiles by the target, which takes StableHLO and makes its own format of it.
+    format = compiler.format if accuracy is None else "mlir"
     return Recipe(
         command=compiler.command,
         input_name=compiler.input_name,
         output_name=compiler.output_name,
-        module=render(smallest, compiler.format),
-        format=compiler.format,
+        module=render(smallest, compiler.format) if accuracy is None else result.minimal.module,
+        format=format,
         log_name=compiler.log_name,
         environment=compiler.environment,
         seconds=limits.seconds,
         memory_bytes=limits.memory_bytes,
         match=match,
+        accuracy=accuracy,
     )

@@ -142,11 +142,11 @@ def accuracy_text(result: BisectResult, recipe: Recipe, case: Case, module: str,
             "        sys.path.insert(0, words[1])",
             "        words = words[2:]",
             "    try:",
-            "        from deepinfer_neuron.bisect_report.accuracy_script import run_script",
+            "        from deepinfer_neuron.bisect_report.accuracy_script import leave, run_script",
             "    except ImportError as error:",
             '        print(f"cannot be run: {error}; name the folder that holds the package with --package")',
             f"        raise SystemExit({standalone.UNUSABLE})",
-            "    raise SystemExit(run_script(__file__, MODULE, SHA256, TENSORS, words))",
+            "    leave(run_script(__file__, MODULE, SHA256, TENSORS, words))",
             "",
         ]
     )

@@ -48,6 +48,8 @@ def result_json(result: BisectResult, recipe: Recipe, run: ReproRun | None, file
             for one in result.survey
         ],
         "introduced_by": result.introduced_by,
+        "criterion": result.criterion,
+        "first_wrong": list(result.first_wrong),
         "stages": [asdict(stage) for stage in result.stages],
         "history": [asdict(point) for point in result.history],
         "probes": result.probes,

@@ -15,8 +15,12 @@ from .regions import cut_graph
 from .root_partition import RootPartition
 
 
-def cut_step(model: nn.Module, batch_size: int, target: NamedTarget, mode: GraphMode) -> CutGraph:
+def cut_step(
+    model: nn.Module, batch_size: int, target: NamedTarget, mode: GraphMode, pass_limit: int | None = None
+) -> CutGraph:
     """The regions that a step would be compiled as, if this were its only batch size.
+
+    ``pass_limit`` is the ``limit`` of ``pass_graph``.
 
     Raises:
         CaptureError: the step is not one static graph.
@@ -28,7 +32,7 @@ def cut_step(model: nn.Module, batch_size: int, target: NamedTarget, mode: Graph
         spec.name: torch.full((batch_size, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in slots
     }
     graph = capture(model, examples)
-    passed = pass_captured(graph, target, slots)
+    passed = pass_captured(graph, target, slots, limit=pass_limit)
     context = passed.context
     cut = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
     if mode == "whole":

@@ -19,6 +19,7 @@ def pass_captured(
     target: NamedTarget,
     slots: Sequence[SlotSpec] = (),
     after_pass: AfterPass = lambda record, module, context: None,
+    limit: int | None = None,
 ) -> PassedGraph:
     """Run the passes on ``graph.module`` in place; see ``pass_graph``. ``slots`` tell how large inputs can be."""
     maxima = {spec.name: spec.maximum for spec in slots}
@@ -40,7 +41,7 @@ def pass_captured(
         return Interval.of_tensor(one.tensor)
 
     input_keys = list(map(_memory_key, graph.inputs))
-    return pass_graph(graph.module, target, input_keys, holds_bfloat16, is_weight, value_range, after_pass)
+    return pass_graph(graph.module, target, input_keys, holds_bfloat16, is_weight, value_range, after_pass, limit)
 
 
 def _memory_key(one: GraphInput) -> Hashable:

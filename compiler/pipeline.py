@@ -79,6 +79,7 @@ def pass_graph(
     is_weight: Callable[[int], bool] = lambda position: False,
     value_range: Callable[[int], Interval | None] = lambda position: None,
     after_pass: AfterPass = lambda record, module, context: None,
+    limit: int | None = None,
 ) -> PassedGraph:
     """Run the passes on ``module`` in place.
 
@@ -88,6 +89,7 @@ def pass_graph(
         is_weight: whether an input, asked by index, can be arranged anew when it is loaded.
         value_range: the range of an integer input, asked by index; None if it is not known.
         after_pass: called with the graph as each pass left it.
+        limit: run so many of the passes that are not required; None for as many as the environment says.
 
     Raises:
         GraphError: the graph breaks an invariant of the lowering.
@@ -100,9 +102,9 @@ def pass_graph(
         value_range=value_range,
     )
     start = time.perf_counter()
-    records = run_passes(
-        module, context, limit=settings().pass_limit, dump_directory=settings().dump_directory, after_pass=after_pass
-    )
+    asked = settings()
+    limit = asked.pass_limit if limit is None else limit
+    records = run_passes(module, context, limit=limit, dump_directory=asked.dump_directory, after_pass=after_pass)
     return PassedGraph(
         module=module,
         context=context,

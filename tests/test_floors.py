@@ -20,7 +20,7 @@ FLOORS = {
     **dict.fromkeys(("loading", "decode_source", "ahead_of_time", "golden_run", "target_numerics"), 4),
     **dict.fromkeys(("preflight", "preflight_tables", "preflight_rules"), 4),
     **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress"), 4),
-    **dict.fromkeys(("bisect_report", "bisect_run", "dump"), 4),
+    **dict.fromkeys(("bisect_report", "bisect_run", "bisect_accuracy", "accuracy_step", "dump"), 4),
     **dict.fromkeys(("demo", "demo_tables", "verify", "verify_tables", "benchmarks"), 4),
     **dict.fromkeys(("cli", "cli_bench", "cli_bisect", "cli_cache", "cli_compile", "cli_doctor", "cli_dump"), 5),
     **dict.fromkeys(("cli_options", "cli_preflight", "cli_vendor"), 5),

@@ -18,8 +18,10 @@ from ..lowering.lower import lower_graph
 from ..lowering.options import LoweringOptions
 from ..lowering.support import DROPPED
 from ..root_versions import RootVersions
+from .carried_bits import CARRIED
 from .graph_text import node_text, type_text
 from .subject import Candidate, Item
+from .values import VALUE, values_digest
 
 
 class GraphSubject:
@@ -27,7 +29,8 @@ class GraphSubject:
 
     Parts of a tuple go with the operation that makes it; constant tensors and the graphs of loops are no items and go
     wherever they are used. What a program loses with an operation comes back as an input of the same dtype and shape,
-    in row-major memory, after those inputs of the whole program that are still read.
+    in row-major memory, after those inputs of the whole program that are still read. It takes over the value that the
+    whole program has there, if values were recorded (``values.record_values``).
 
     Args:
         module: what the passes or a cut left; it is not changed.
@@ -98,7 +101,7 @@ class GraphSubject:
         else:
             module, aliases = self._cut(calls, [index - count for index in kept if index >= count])
         lowered = lower_graph(module, self.options, aliases, self._decompositions)
-        return Candidate(len(calls), lowered.bytecode, module, aliases)
+        return Candidate(len(calls), lowered.bytecode, module, aliases, lowered.runtime_zero, values_digest(module))
 
     def _result_text(self, position: int) -> str:
         node = self._results[position]
@@ -203,6 +206,7 @@ class _CutGraph:
             copy.meta.update(node.meta)
         else:
             copy.meta["val"] = torch.empty(value.shape, dtype=value.dtype, device="meta")
+            copy.meta.update({key: node.meta[key] for key in (VALUE, CARRIED) if key in node.meta})
         return copy
 
     def _values(self, node: fx.Node) -> list[fx.Node]:

@@ -12,10 +12,11 @@ CandidateAt = Callable[[int], Candidate | None]
 """The program after the required passes and so many of the others; None if it cannot be lowered then."""
 
 
-def introducing_pass(candidate_at: CandidateAt, questions: Questions) -> str:
+def introducing_pass(candidate_at: CandidateAt, questions: Questions, limit: int | None = None) -> str:
     """The first pass with which the program fails, in words, given that it fails with all of them.
 
-    Passes that the lowering needs always run, so the search is among the others. Raises BudgetSpentError.
+    Passes that the lowering needs always run, so the search is among the others, of which the program had the first
+    ``limit``; None for all. Raises BudgetSpentError.
     """
     optional = [(number, entry.name) for number, entry in enumerate(PASSES) if not entry.required]
     questions.stage = "passes"
@@ -26,7 +27,7 @@ def introducing_pass(candidate_at: CandidateAt, questions: Questions) -> str:
 
     if fails(0):
         return "no pass: the program fails with none but the passes that every program needs"
-    passing, failing = 0, len(optional)
+    passing, failing = 0, len(optional) if limit is None else min(limit, len(optional))
     while failing - passing > 1:
         middle = (passing + failing) // 2
         passing, failing = (passing, middle) if fails(middle) else (middle, failing)

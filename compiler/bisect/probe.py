@@ -53,13 +53,17 @@ class CompileProbe:
         try:
             content = render(candidate, self.compiler.format)
         except LoweringError as error:
-            return Verdict(_invalid(error), time.monotonic() - start, shorten(str(error)))
+            return Verdict(invalid(error), time.monotonic() - start, shorten(str(error)))
         with working_directory() as directory:
-            (directory / self.compiler.input_name).write_bytes(content)
-            result = self._run(directory, cancel)
-            log = read_log(directory / self.compiler.log_name, result) if self.compiler.log_name else result.output
-            found = signature_of(result, log) or self._without_program(directory)
+            found, log = self.compile_in(directory, content, cancel)
         return Verdict(found, time.monotonic() - start, shorten(log))
+
+    def compile_in(self, directory: Path, content: bytes, cancel: threading.Event) -> tuple[Signature | None, str]:
+        """Compile what is in the compiler's format in a directory, where the program stays; the failure and the log."""
+        (directory / self.compiler.input_name).write_bytes(content)
+        result = self._run(directory, cancel)
+        log = read_log(directory / self.compiler.log_name, result) if self.compiler.log_name else result.output
+        return signature_of(result, log) or self._without_program(directory), log
 
     def _run(self, directory: Path, cancel: threading.Event) -> ProcessResult:
         environment = environment_with(self.compiler.environment)
@@ -80,7 +84,8 @@ def shorten(log: str, characters: int = _LOG_CHARACTERS) -> str:
     return f"{head}\n[{len(log) - characters} characters left out]\n{tail}"
 
 
-def _invalid(error: Exception) -> Signature:
+def invalid(error: Exception) -> Signature:
+    """The signature of a candidate that is at fault itself."""
     return Signature("invalid", message=stable_message(str(error).partition("\n")[0]))
 
 

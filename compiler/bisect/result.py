@@ -99,6 +99,9 @@ class BisectResult:
         introduced_by: the pass that introduces the failure, for people; empty if that was not asked.
         probes: runs of the compiler; ``known``: questions answered from the log of verdicts.
         bound: probes that no method can do without on average: log2 of the number of subsets of that size.
+        criterion: of programs that compute something else, when a result counts as wrong; empty for other failures.
+        first_wrong: of these, indices of the first operations whose results are wrong on the right inputs, see
+            ``first_difference``; empty if there are none, or that was not asked.
     """
 
     subject: str
@@ -128,3 +131,5 @@ class BisectResult:
     bound: float
     seconds: float
     interrupted: bool = False
+    criterion: str = ""
+    first_wrong: Sequence[int] = ()

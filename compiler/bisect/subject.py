@@ -41,17 +41,21 @@ class Candidate:
         module: as StableHLO bytecode with source locations.
         graph: the FX graph that it was lowered from; None if there is none.
         aliases: output index -> index of the input whose memory it reuses.
+        runtime_zero: whether the module takes one more int32 scalar, always zero.
+        inputs_digest: of the values of the graph's inputs; empty if they are not known, or do not matter.
     """
 
     size: int
     module: bytes
     graph: fx.GraphModule | None = field(default=None, compare=False, repr=False)
     aliases: Mapping[int, int] = field(default_factory=dict)
+    runtime_zero: bool = False
+    inputs_digest: str = ""
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the module: equal candidates have equal ones."""
-        return hashlib.sha256(self.module).hexdigest()
+        """sha256 of the module, and of the values of its inputs if they are known: the same for equal candidates."""
+        return hashlib.sha256(self.module + self.inputs_digest.encode()).hexdigest()
 
 
 class Subject(Protocol):

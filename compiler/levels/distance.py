@@ -62,7 +62,7 @@ def coarse_difference(actual: Tensor, expected: Tensor, grain: float) -> Differe
     if not math.isfinite(bitwise.ulps) or bitwise.mismatched == 0:
         return bitwise
     wide = expected.double()
-    unit = torch.maximum(_spacing(wide, torch.bfloat16), grain * _spacing(_largest(expected), expected.dtype))
+    unit = torch.maximum(spacing(wide, torch.bfloat16), grain * spacing(_largest(expected), expected.dtype))
     distance = ((actual.double() - wide).abs() / unit).nan_to_num(0.0)
     return Difference(expected.numel(), int((distance > 1).sum()), float(distance.max()))
 
@@ -83,11 +83,11 @@ def _ulps(actual: Tensor, expected: Tensor, largest: Tensor | None) -> float:
     wide, wide_expected = actual.double(), expected.double()
     if not bool((wide.isfinite() & wide_expected.isfinite()).all()):
         return math.inf
-    spacing = _spacing(wide_expected if largest is None else largest, expected.dtype)
-    return float(((wide - wide_expected).abs() / spacing).max())
+    unit = spacing(wide_expected if largest is None else largest, expected.dtype)
+    return float(((wide - wide_expected).abs() / unit).max())
 
 
-def _spacing(values: Tensor, dtype: torch.dtype) -> Tensor:
+def spacing(values: Tensor, dtype: torch.dtype) -> Tensor:
     """The distance between neighbouring floats of ``dtype`` at float64 values."""
     info = torch.finfo(dtype)
     return torch.exp2(torch.floor(torch.log2(values.abs().clamp_min(info.tiny)))) * info.eps
