@@ -25,9 +25,12 @@ def introducing_pass(candidate_at: CandidateAt, questions: Questions, limit: int
         candidate = candidate_at(count)
         return candidate is not None and questions.fails(candidate)
 
+    count = len(optional) if limit is None else min(limit, len(optional))
+    if not fails(count):
+        return "not known: the program does not fail when the passes run on it again"
     if fails(0):
         return "no pass: the program fails with none but the passes that every program needs"
-    passing, failing = 0, len(optional) if limit is None else min(limit, len(optional))
+    passing, failing = 0, count
     while failing - passing > 1:
         middle = (passing + failing) // 2
         passing, failing = (passing, middle) if fails(middle) else (middle, failing)
