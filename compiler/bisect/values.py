@@ -35,7 +35,7 @@ class Value:
         plain = self.tensor.detach().contiguous()
         told = hashlib.sha256(f"{plain.dtype}{list(plain.shape)}".encode())
         if plain.numel():
-            told.update(memoryview(plain.reshape(-1).view(torch.uint8).numpy()))
+            told.update(plain.reshape(-1).view(torch.uint8).numpy().data)
         return told.hexdigest()
 
 
@@ -69,8 +69,8 @@ def record_values(module: fx.GraphModule) -> None:
 
 def inputs_of(module: fx.GraphModule) -> list[Value] | None:
     """The values of the placeholders; None if any has none."""
-    found = [node.meta.get(VALUE) for node in placeholders(module)]
-    return None if None in found else found
+    inputs = placeholders(module)
+    return [node.meta[VALUE] for node in inputs] if all(VALUE in node.meta for node in inputs) else None
 
 
 def values_digest(module: fx.GraphModule) -> str:
