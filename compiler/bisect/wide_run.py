@@ -12,7 +12,7 @@ from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ..lowering.composite import is_custom
+from ..lowering.call_arguments import is_custom
 
 _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _BIT_READERS = frozenset({torch.ops.aten.view.dtype, torch.ops.prims.view_of_dtype.default})
