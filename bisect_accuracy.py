@@ -68,7 +68,12 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
 
 
 def with_first_wrong(result: BisectResult, program: Program, prober: Prober, watch: Watch) -> BisectResult:
-    """The result with the criterion, and the first operations that are wrong on the right inputs."""
+    """The result with the criterion, and the first operations that are wrong on the right inputs.
+
+    A program that crashes while it runs has neither.
+    """
+    if result.signature != DIFFERENT:
+        return result
     result = replace(result, criterion=CRITERION)
     try:
         found = first_difference(_questions(program, prober, watch))

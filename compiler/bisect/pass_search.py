@@ -27,7 +27,9 @@ def introducing_pass(candidate_at: CandidateAt, questions: Questions, limit: int
 
     count = len(optional) if limit is None else min(limit, len(optional))
     if not fails(count):
-        return "not known: the program does not fail when the passes run on it again"
+        return (
+            "not known: the whole program does not fail when the passes run again; give a region that does as --region"
+        )
     if fails(0):
         return "no pass: the program fails with none but the passes that every program needs"
     passing, failing = 0, count
