@@ -14,10 +14,10 @@ from .compiler.bisect.graph_subject import GraphSubject
 from .compiler.bisect.probe_compiler import ProbeCompiler
 from .compiler.bisect.prober import BudgetSpentError, Prober
 from .compiler.bisect.program import Program
-from .compiler.bisect.questions import Questions, SubjectQuestions, Watch
+from .compiler.bisect.questions import PASSES, Questions, SubjectQuestions, Watch
 from .compiler.bisect.result import BisectResult
 from .compiler.bisect.values import record_values, set_inputs
-from .errors import InputError
+from .errors import BisectError, InputError
 from .workbench import Say
 
 
@@ -42,6 +42,9 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
     """The program itself if its results are wrong, and else the first region that is, on the right inputs.
 
     What one region does wrong can vanish in the roundings of those after it.
+
+    Raises:
+        BisectError: no region and not the whole compiles and computes something else, nor crashes while it runs.
     """
     asked = _questions(program, prober, watch)
     everything = range(len(program.subject.items))
@@ -52,8 +55,13 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
         found = first_difference(asked)
     except BudgetSpentError:
         return program
-    if not found:
+    if not found and asked.ending(everything) != PASSES:
         return program
+    if not found:
+        raise BisectError(
+            f"{program.title}: nothing computes anything else than it should, neither the whole program nor a region "
+            f"on the right inputs; wrong would be {CRITERION}. Try another batch size or target"
+        )
     assert isinstance(program.subject, GraphSubject)
     group = program.subject.items[found[0]].group
     operations = [
