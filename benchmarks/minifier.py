@@ -1,8 +1,8 @@
 """PyTorch's own minifier on the graphs that a bisection starts from, for comparison.
 
-It is given the best it can use: only the wanted failure counts, a compiler in a process of its own with limits, tensors
-without values (it needs the intermediates of a run, and failures to compile depend on types alone), and graphs that
-cannot be lowered count as good. Sources: torch/_functorch/fx_minifier.py.
+It is given the best it can use: the caller says which failures count and guards against hangs and crashes, tensors have
+no values (it needs the intermediates of a run, and failures to compile depend on types alone), and graphs that cannot
+be lowered count as good. Source: torch/_functorch/fx_minifier.py.
 """
 
 from __future__ import annotations
