@@ -38,6 +38,7 @@ HOST_PACKAGES = (
     Package("torch", "2.13", "2.14"),
     Package("jaxlib", "0.10.2", "0.11"),
     Package("numpy", "2"),
+    Package("ml_dtypes", "0.5"),
     Package("networkx", "3.4"),
     Package("safetensors", "0.8"),
     Package("tokenizers", "0.22"),

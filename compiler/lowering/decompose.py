@@ -22,10 +22,13 @@ from .record import record
 
 
 class Decompositions:
-    """Decomposition graphs, recorded once for each operator signature, in the types that ``options`` allow."""
+    """Decomposition graphs, recorded once for each operator signature, in the types that ``options`` allow.
+
+    Without options they are in the types that eager PyTorch computes in.
+    """
 
     def __init__(self, options: LoweringOptions | None = None) -> None:
-        self._options = options or LoweringOptions()
+        self._options = options or LoweringOptions(float64=True)
         self._graphs: dict[Any, fx.GraphModule] = {}
 
     def exists(self, node: fx.Node) -> bool:
