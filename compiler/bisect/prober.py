@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class _Running:
-    verdicts: Future[list[Verdict]]
+    verdicts: Future[list[Verdict]] = field(default_factory=Future)
     cancel: threading.Event = field(default_factory=threading.Event)
 
 
@@ -124,10 +124,17 @@ class Prober:
 
     def _start(self, candidate: Candidate, is_enough: IsEnough) -> _Running:
         if candidate.digest not in self._running:
-            cancel = threading.Event()
-            verdicts = self._pool.submit(self._run, candidate, is_enough, cancel)
-            self._running[candidate.digest] = _Running(verdicts, cancel)
+            # Known before it begins, so that whatever interrupts this thread leaves none that cannot be ended.
+            running = self._running[candidate.digest] = _Running()
+            self._pool.submit(self._fulfil, running, candidate, is_enough)
         return self._running[candidate.digest]
+
+    def _fulfil(self, running: _Running, candidate: Candidate, is_enough: IsEnough) -> None:
+        if running.verdicts.set_running_or_notify_cancel():
+            try:
+                running.verdicts.set_result(self._run(candidate, is_enough, running.cancel))
+            except BaseException as error:
+                running.verdicts.set_exception(error)
 
     def _run(self, candidate: Candidate, is_enough: IsEnough, cancel: threading.Event) -> list[Verdict]:
         digest = candidate.digest

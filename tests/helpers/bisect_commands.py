@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interruptible import start_interruptible
+
 WIDTH = 40
 PLANTED = ("tanh", "cosine")
 """The stand-in fails on modules with both."""
@@ -76,9 +78,7 @@ class BisectCommand:
 
     def start(self, out: Path, *more: str) -> subprocess.Popen[str]:
         """Start it in a process group of its own."""
-        return subprocess.Popen(
-            self.words(out, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        return start_interruptible(self.words(out, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def verdicts(out: Path) -> Counter[str]:

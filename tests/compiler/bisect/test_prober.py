@@ -134,3 +134,21 @@ def test_a_candidate_that_ends_this_process_again_and_again_is_given_up(tmp_path
         assert verdict.signature is not None
         assert verdict.signature.outcome == "invalid"
         assert probe.asked == []
+
+
+def test_an_interrupt_right_after_a_probe_was_begun_leaves_nothing_running(log: VerdictLog, monkeypatch):
+    """Ctrl-C comes in the thread that asks, before it has what the pool returns."""
+    probe = BlockingProbe()
+    prober = Prober(probe, log)
+    submit = prober._pool.submit
+
+    def interrupted(*arguments: object) -> None:
+        submit(*arguments)
+        assert probe.started.acquire(timeout=PATIENCE_S)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prober._pool, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prober.ask(candidate(1), once)
+    prober.close()
+    assert probe.cancelled == [{1}]

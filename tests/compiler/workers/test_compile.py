@@ -21,6 +21,7 @@ from deepinfer_neuron.runtime.devices.pjrt import host_device
 from deepinfer_neuron.runtime.loader import load_runner
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 from deepinfer_neuron.runtime.weights import BoundTensors
+from interruptible import start_interruptible
 from staged_steps import StagedStep, variant_of
 
 NO_WORKER = ["/nonexistent"]
@@ -44,7 +45,7 @@ def start_process(store: ArtifactStore, oddity: str) -> subprocess.Popen[str]:
     log = store.local.root.with_name("log")
     command = [sys.executable, staged_steps.__file__, str(store.local.root), str(log), oddity]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment)
+    return start_interruptible(command, stdout=subprocess.PIPE, env=environment)
 
 
 def left_behind(store: ArtifactStore) -> list[Path]:

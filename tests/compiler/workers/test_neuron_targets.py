@@ -15,6 +15,7 @@ import pytest
 from deepinfer_neuron.runtime.neff.reader import read_neff
 from deepinfer_neuron.runtime.store.programs import PROGRAM, find_program
 from deepinfer_neuron.runtime.store.store import ArtifactStore
+from interruptible import start_interruptible
 from neuron_compilers import compiler_processes, install_compiler
 
 IN_EXPERTS = {"all": [{"opcode": "log_plus_one"}]}
@@ -48,7 +49,7 @@ class Machine:
         environment = os.environ | {"DEEPINFER_NEURON_CC": str(compiler), "TMPDIR": str(self.work)}
         environment |= {"DEEPINFER_NEURON_CC_RETRIES": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, text=True, start_new_session=True, env=environment, **pipes)
+        return start_interruptible(command, env=environment, **pipes)
 
     def compile(self, fault: str = "", *arguments: str) -> tuple[int, str]:
         """Exit code and stderr of a whole ``compile``."""
