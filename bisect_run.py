@@ -16,10 +16,11 @@ from .bisect_accuracy import accuracy_case, with_drawn_values, with_first_wrong,
 from .bisect_report.recipe import make_recipe
 from .bisect_report.write import WrittenResult, write_result
 from .compiler.bisect.accuracy_probe import AccuracyProbe
-from .compiler.bisect.bisection import BisectOptions, bisect
+from .compiler.bisect.bisection import bisect
 from .compiler.bisect.criterion import Criterion
 from .compiler.bisect.execution import ValueFiles
 from .compiler.bisect.expectation import CRITERION
+from .compiler.bisect.options import BisectOptions
 from .compiler.bisect.pass_search import introducing_pass
 from .compiler.bisect.probe import CompileProbe
 from .compiler.bisect.probe_compiler import ProbeCompiler, probe_compiler

@@ -18,8 +18,9 @@ from pathlib import Path
 from bisect_catalogue import Entry, catalogue, operators
 from decode_graphs import decode_graph
 from deepinfer_neuron.benchmarks.minifier import MinifierRun, run_minifier
-from deepinfer_neuron.compiler.bisect.bisection import BisectOptions, bisect
+from deepinfer_neuron.compiler.bisect.bisection import bisect
 from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject, stage_groups
+from deepinfer_neuron.compiler.bisect.options import BisectOptions
 from deepinfer_neuron.compiler.bisect.probe_compiler import ProbeCompiler
 from deepinfer_neuron.compiler.bisect.prober import Probe, Prober
 from deepinfer_neuron.compiler.bisect.result import BisectResult

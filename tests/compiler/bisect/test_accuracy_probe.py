@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 from deepinfer_neuron.compiler.bisect.accuracy_probe import DIFFERENT, AccuracyProbe
-from deepinfer_neuron.compiler.bisect.bisection import BisectOptions, bisect
+from deepinfer_neuron.compiler.bisect.bisection import bisect
 from deepinfer_neuron.compiler.bisect.criterion import Criterion
 from deepinfer_neuron.compiler.bisect.drawn_values import draw_inputs
 from deepinfer_neuron.compiler.bisect.execution import Run, ValueFiles, execute
 from deepinfer_neuron.compiler.bisect.first_difference import first_difference
 from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject
+from deepinfer_neuron.compiler.bisect.options import BisectOptions
 from deepinfer_neuron.compiler.bisect.probe import IDENTITY
 from deepinfer_neuron.compiler.bisect.probe_compiler import probe_compiler
 from deepinfer_neuron.compiler.bisect.prober import Prober

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from bisect_stand_ins import CRASH, OTHER, ModuleProbe
-from deepinfer_neuron.compiler.bisect.bisection import BisectOptions, bisect
+from deepinfer_neuron.compiler.bisect.bisection import bisect
 from deepinfer_neuron.compiler.bisect.graph_python import graph_python
 from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject
 from deepinfer_neuron.compiler.bisect.module_merging import merged
 from deepinfer_neuron.compiler.bisect.module_reader import read_module
 from deepinfer_neuron.compiler.bisect.module_subject import ModuleSubject
+from deepinfer_neuron.compiler.bisect.options import BisectOptions
 from deepinfer_neuron.compiler.bisect.probe_compiler import probe_compiler
 from deepinfer_neuron.compiler.bisect.prober import Budget, Prober
 from deepinfer_neuron.compiler.bisect.progress import Progress
