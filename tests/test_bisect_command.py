@@ -47,7 +47,7 @@ def test_two_jobs_find_what_one_finds(tmp_path: Path, serial: Path):
     assert programs(tmp_path / "out" / "result") == programs(serial / "result")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("every", [9, pytest.param(3, marks=pytest.mark.slow)], ids=["every ninth", "every third"])
 def test_a_killed_bisection_goes_on_and_asks_nothing_twice(tmp_path: Path, serial: Path, jobs: int, every: int):
     slow, out = BisectCommand(tmp_path, SLOW_S).write(), tmp_path / "out"

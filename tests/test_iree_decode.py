@@ -56,6 +56,7 @@ def test_a_step_has_eagers_tokens_and_logits_and_updates_the_caches_in_place(nan
     assert sorted(errors)[STEPS // 3] < 1e-6
 
 
+@pytest.mark.slow
 def test_a_store_is_filled_and_loaded_again_without_compiling(nano_a, tmp_path, monkeypatch):
     options = LoadOptions(batch_sizes=(1,), tokens=64, mode="regions", target="iree")
     first = load_decode(nano_a, ArtifactStore(tmp_path / "store"), options)

@@ -34,6 +34,7 @@ def test_a_start_that_imported_the_compiler_is_no_result():
         loading._cost(10, (1,), [start(), start(compiler_imported=True)], None)
 
 
+@pytest.mark.slow
 def test_the_command_times_a_cold_and_a_second_start(nano_a, tmp_path):
     out = tmp_path / "start.json"
     arguments = ["bench", "start", "--dir", str(nano_a), "--batch-sizes", "2", "--mode", "regions", "--rounds", "1"]

@@ -82,6 +82,7 @@ def by_processes(entry: Entry, size: str, directory: Path, monkeypatch: pytest.M
     return bisect_entry(entry, size, directory, CompileProbe(compiler, limits), compiler, jobs)
 
 
+@pytest.mark.slow
 def test_processes_end_as_they_are_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     entry = named("a crash where two follow each other", "nano")
     result = by_processes(entry, "nano", tmp_path, monkeypatch, jobs=1)

@@ -76,6 +76,7 @@ def machine(nano_a: Path, tmp_path: Path) -> Machine:
     return Machine(nano_a, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_compiler_that_crashes_in_one_program_fails_that_one_only(machine: Machine):
     code, errors = machine.compile("signal=SIGSEGV")
     assert code == 1
