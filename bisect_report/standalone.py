@@ -88,6 +88,7 @@ def main(case: Case, embedded: str, words: Sequence[str]) -> int:
     except UnusableError as error:
         print(f"cannot be run: {error}", file=sys.stderr)
     except Exception:
+        # Python's own status for it, 1, would say that the module compiles.
         traceback.print_exc()
     return UNUSABLE
 

@@ -52,7 +52,6 @@ class Search:
         self.stages: list[Stage] = []
         self.last = Reproduction(0, 0)
         self._subject = subject
-        self._whole = whole
         self._options = options
         self._reads_modules = reads_modules
         self._prober = questions.prober
