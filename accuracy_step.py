@@ -23,8 +23,9 @@ from .decode_source import DecodeOptions
 from .dump import choose_region
 from .model.accuracy.teacher_forced import add_prompts, golden_inputs
 from .model.checkpoint.loader import open_checkpoint
+from .reporting import Say
 from .settings import settings
-from .workbench import Say, golden_of, make_pool
+from .workbench import golden_of, make_pool
 
 StepTracer = Callable[[int | None], SavedGraph]
 """The graph after so many of the passes that are not required; None for as many as the environment says."""

@@ -12,12 +12,12 @@ from .decode_source import DecodeOptions, DecodeSource
 from .errors import ArtifactError, ConfigError
 from .explain.step import ExplainedStep, explain_runner, explain_step
 from .model.checkpoint.loader import open_checkpoint
+from .reporting import Say
 from .runtime.plan import DecodePlan
 from .runtime.stats import CompileReport
 from .runtime.store.programs import find_program
 from .runtime.store.store import ArtifactStore
 from .settings import settings
-from .workbench import Say
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from .compiler.bisect.questions import PASSES, Questions, SubjectQuestions, Watc
 from .compiler.bisect.result import BisectResult
 from .compiler.bisect.values import record_values, set_inputs
 from .errors import BisectError, InputError
-from .workbench import Say
+from .reporting import Say
 
 
 def with_drawn_values(program: Program) -> Program:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +37,9 @@ from .compiler.targets.process import ProcessLimits
 from .decode_source import DecodeOptions
 from .dump import trace_region
 from .errors import ConfigError, GraphError, InputError, LoweringError
+from .reporting import Say
 from .runtime.devices.choice import default_target
 from .settings import settings
-from .workbench import Say
 
 VERDICTS = "verdicts.jsonl"
 """In the directory of a bisection: what was asked so far."""
@@ -182,7 +181,8 @@ def _program(request: BisectRequest, tracer: StepTracer | None) -> Program:
     if tracer is None:
         assert request.input is not None
         # A graph is read only if the operators that it calls are registered, which the model's are when it is imported.
-        import_module(".model.decode", __package__)
+        from .model import decode  # noqa: F401
+
         program = open_program(request.input)
         return with_drawn_values(program) if request.accuracy else program
     assert request.model is not None

@@ -28,7 +28,8 @@ from .cli_options import (
     Switch,
     TargetOption,
 )
-from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar, write_report
+from .console import clean_errors, parse_sizes, print_now, print_table, progress_bar
+from .files import write_report
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tiny = typer.Typer(no_args_is_help=True, help="Small checkpoints with random weights in the layout of the release.")

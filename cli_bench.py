@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import GraphMode, JsonOption, Size, TargetOption
-from .console import clean_errors, parse_sizes, print_now, print_table, write_report
+from .console import clean_errors, parse_sizes, print_now, print_table
+from .files import write_report
 
 bench = typer.Typer(no_args_is_help=True, help=__doc__)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import JsonOption, ModeOption
-from .console import INTERRUPTED, clean_errors, print_now, write_report
+from .console import INTERRUPTED, clean_errors, print_now
+from .files import write_report
 
 if TYPE_CHECKING:
     from .bisect_run import BisectRun
@@ -156,8 +157,7 @@ def bisect_graph(
 
 def print_result(run: BisectRun) -> None:
     """What was kept of the program, the minimal graph and where the rest is."""
-    from .bisect_report.facts import first_wrong
-    from .bisect_report.progress import duration
+    from .bisect_report.facts import duration, first_wrong
     from .compiler.bisect.graph_text import graph_text
 
     result, written = run.result, run.written

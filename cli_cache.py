@@ -11,7 +11,8 @@ import typer
 
 from .cli_options import JsonOption, StoreOption
 from .cli_vendor import vendor
-from .console import clean_errors, print_table, write_report
+from .console import clean_errors, print_table
+from .files import write_report
 
 if TYPE_CHECKING:
     from .runtime.store.store import ArtifactStore

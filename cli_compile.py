@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import GraphMode, JsonOption, ModeOption, NumericsMode, StoreOption, TargetOption
-from .console import INTERRUPTED, clean_errors, parse_sizes, print_now, print_table, write_report
+from .console import INTERRUPTED, clean_errors, parse_sizes, print_now, print_table
+from .files import write_report
 
 if TYPE_CHECKING:
     from .ahead_of_time import CompileResult

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from .cli_options import JsonOption
-from .console import clean_errors, print_table, write_report
+from .console import clean_errors, print_table
+from .files import write_report
 
 
 def doctor(json: JsonOption = None) -> None:

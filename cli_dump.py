@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from .cli_options import JsonOption, ModeOption, NumericsMode, TargetOption
-from .console import clean_errors, print_now, write_report
+from .console import clean_errors, print_now
+from .files import write_report
 
 
 def dump(

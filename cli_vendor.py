@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import JsonOption
-from .console import clean_errors, print_table, progress_bar, write_report
+from .console import clean_errors, print_table, progress_bar
+from .files import write_report
 
 if TYPE_CHECKING:
     from .runtime.vendor_cache import VendorModule

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from .errors import DeepInferNeuronError, InputError
 
@@ -27,21 +23,6 @@ def clean_errors() -> Iterator[None]:
     except (DeepInferNeuronError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def write_report(path: Path | None, report: Any) -> None:
-    """Write a dataclass or a mapping as JSON to ``path``, whole or not at all; None writes nothing."""
-    if path is None:
-        return
-    content = report if isinstance(report, Mapping) else dataclasses.asdict(report)
-    write_text(path, json.dumps(content, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 @contextmanager

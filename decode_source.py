@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import CompilerMissingError, StoreMissError
 from .model.checkpoint.loader import Checkpoint
 from .model.identity import model_identity, weights_identity
 from .model.kv_cache import CacheGeometry
-from .model.numerics import Numerics, engine_numerics
+from .model.numerics import Numerics, engine_numerics, target_numerics
 from .runtime.devices.choice import default_target
 from .runtime.devices.nrt.runtime import TARGETS as NEURON_TARGETS
 from .runtime.devices.pjrt import PjrtDevice
@@ -30,6 +29,7 @@ from .runtime.tensor_source import TensorSource
 from .settings import settings
 
 if TYPE_CHECKING:
+    from .compiler.targets.neuron_fingerprint import NeuronFingerprint
     from .model.decode import DecodeModel
 
 
@@ -118,8 +118,9 @@ class DecodeSource:
     @cached_property
     def model(self) -> DecodeModel:
         """The eager model."""
-        weights = import_module(".model.weights", __package__)
-        return weights.load_model(self.checkpoint, self.geometry, self.numerics)
+        from .model.weights import load_model
+
+        return load_model(self.checkpoint, self.geometry, self.numerics)
 
     @cached_property
     def weights(self) -> dict[str, Any]:
@@ -128,8 +129,10 @@ class DecodeSource:
 
     def compile(self, store: ArtifactStore | Literal[False], say: Callable[[str], None]) -> DecodeRunner:
         """A runner that is compiled in this process; with a store, programs and plan are kept."""
+        from .compiler.api import compile_decode
+
         variant = self.variant
-        return import_module(".compiler.api", __package__).compile_decode(
+        return compile_decode(
             self.model,
             variant.batch_sizes,
             target=variant.target,
@@ -142,8 +145,9 @@ class DecodeSource:
 
     def tensors(self, plan: DecodePlan) -> TensorSource:
         """The weights from the checkpoint, brought into the form that the programs of ``plan`` take."""
-        weights = import_module(".runtime.weights", __package__)
-        return weights.BoundTensors(self.model, plan.tensor_names)
+        from .runtime.weights import BoundTensors
+
+        return BoundTensors(self.model, plan.tensor_names)
 
     def store_weights(self, store: ArtifactStore, plan: DecodePlan) -> None:
         """Store the weights in that form, unless they are."""
@@ -153,7 +157,7 @@ class DecodeSource:
 def _numerics(target: str) -> Numerics:
     if target == PjrtDevice.name:
         return engine_numerics()
-    return import_module(".target_numerics", __package__).target_numerics(target)
+    return target_numerics(target)
 
 
 def _fingerprint(target: str) -> str:
@@ -161,14 +165,19 @@ def _fingerprint(target: str) -> str:
         return machine_fingerprint()
     if target in NEURON_TARGETS.values():
         return _neuron_fingerprint(target).of_installed(settings().compiler)
-    return import_module(".compiler.targets.table", __package__).find_target(target).fingerprint()
+    from .compiler.targets.table import find_target
+
+    return find_target(target).fingerprint()
 
 
-def _neuron_fingerprint(target: str) -> Any:
+def _neuron_fingerprint(target: str) -> NeuronFingerprint:
     """What ``compiler.kernels.plan_fingerprint`` goes by; without the lowering, unless kernels may replace bodies."""
-    known = import_module(".compiler.targets.neuron_fingerprint", __package__).asked_fingerprint(target)
+    from .compiler.targets.neuron_fingerprint import asked_fingerprint
+
+    known = asked_fingerprint(target)
     if settings().nki == "off":
         return known
-    found = import_module(".compiler.targets.table", __package__).find_target(target)
-    kernels = import_module(".compiler.kernels.plan_fingerprint", __package__)
-    return replace(known, kernels=kernels.kernels_digest(found))
+    from .compiler.kernels.plan_fingerprint import kernels_digest
+    from .compiler.targets.table import find_target
+
+    return replace(known, kernels=kernels_digest(find_target(target)))

@@ -21,9 +21,10 @@ from .model.accuracy.teacher_forced import ForcedRequest, add_prompts, compare_s
 from .model.checkpoint.loader import Checkpoint
 from .model.reference.model import ReferenceModel
 from .model.requests import RequestPool
+from .reporting import Say
 from .runtime.runner import DecodeRunner
 from .runtime.shared_caches import on_shared_caches
-from .workbench import Say, load_golden_prompts, make_pool
+from .workbench import load_golden_prompts, make_pool
 
 TIMED_STEPS = 5
 PROBED_LAYER = "layers.0."

@@ -10,12 +10,12 @@ from .compiler.graph_file import SavedGraph, save_graph
 from .compiler.lowering.lower import lower_graph
 from .compiler.pipeline import check_graph_mode, check_numerics
 from .compiler.targets.table import find_target
-from .console import write_text
 from .decode_source import DecodeOptions, DecodeSource
 from .errors import ConfigError
+from .files import write_text
 from .model.checkpoint.loader import open_checkpoint
+from .reporting import Say
 from .settings import settings
-from .workbench import Say
 
 MLIR = ".mlir"
 """Ending of a file that gets the StableHLO text instead of the graph."""

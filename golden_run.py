@@ -14,10 +14,11 @@ from .model.accuracy.tensor_file import write_tensors
 from .model.checkpoint.loader import open_checkpoint
 from .model.request_table import StepFunction
 from .model.requests import RequestPool
+from .reporting import Say
 from .runtime.devices.choice import default_target
 from .runtime.shared_caches import on_shared_caches
 from .settings import settings
-from .workbench import Say, golden_of, golden_path, make_pool
+from .workbench import golden_of, golden_path, make_pool
 
 
 @dataclass(frozen=True)

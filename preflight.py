@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .compiler.pipeline import check_graph_mode
-from .compiler.preflight.rule import TRAINIUM
 from .compiler.preflight.step import StepCheck, check_step
 from .compiler.targets.neuronx import neuron_target
 from .decode_source import DecodeOptions, DecodeSource
 from .errors import ConfigError
 from .model.checkpoint.loader import open_checkpoint
+from .passes.target_facts import TRAINIUM
+from .reporting import Say
 from .runtime.devices.choice import default_target
 from .settings import settings
-from .workbench import Say
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from .compiler.pipeline import check_numerics, count_calls
 from .model.accuracy.teacher_forced import ForcedRequest, add_prompts, golden_inputs
 from .model.checkpoint.loader import open_checkpoint
 from .model.requests import RequestPool
-from .workbench import Say, golden_of, make_pool
+from .reporting import Say
+from .workbench import golden_of, make_pool
 
 LEVELS = (1, 2, 3)
 """Passes and the cut, operators, regions."""

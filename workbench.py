@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from .model.accuracy.golden import Golden, load_golden, write_golden
@@ -10,13 +9,11 @@ from .model.checkpoint.loader import Checkpoint, open_checkpoint
 from .model.checkpoint.tiny import make_checkpoint
 from .model.engram_lookup import EngramLookup
 from .model.kv_cache import CacheGeometry
+from .model.numerics import target_numerics
 from .model.requests import RequestPool
 from .model.weights import load_model
+from .reporting import Say
 from .runtime.devices.choice import default_target
-from .target_numerics import target_numerics
-
-Say = Callable[[str], None]
-"""Called with a line of text before each thing that takes a while."""
 
 _CONTEXT_STEP = 256
 

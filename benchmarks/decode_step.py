@@ -17,7 +17,7 @@ from ..model.accuracy.metrics import relative_error
 from ..model.accuracy.teacher_forced import golden_inputs
 from ..model.decode import DecodeModel
 from ..model.kernels.library import NAMESPACE
-from ..workbench import Say
+from ..reporting import Say
 from .golden_requests import prefilled_requests
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ..model.accuracy.teacher_forced import ForcedRequest, add_prompts
 from ..model.requests import RequestPool
-from ..workbench import Say, load_golden_prompts, make_pool
+from ..reporting import Say
+from ..workbench import load_golden_prompts, make_pool
 
 
 def prefilled_requests(

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..compiler.api import compile_decode
 from ..model.accuracy.teacher_forced import golden_inputs
 from ..model.decode import DecodeModel
-from ..workbench import Say
+from ..reporting import Say
 from .golden_requests import prefilled_requests
 
 MODES = ("regions", "whole")

@@ -9,8 +9,8 @@ from ..compiler.api import compile_decode
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.kv_cache import CacheGeometry
+from ..reporting import Say
 from ..runtime.stats import CompileReport
-from ..workbench import Say
 from .linear_fit import LinearFit, fit_line
 from .repeated_layers import repeat_layers, zero_model
 

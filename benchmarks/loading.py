@@ -21,11 +21,11 @@ from ..model.config import ModelConfig
 from ..model.identity import model_identity
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics
+from ..reporting import Say
 from ..runtime.devices.pjrt_client import machine_fingerprint
 from ..runtime.loader import DecodeVariant, store_weights
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
-from ..workbench import Say
 from .repeated_layers import repeat_layers, zero_model
 
 MAX_CONTEXT = 1024

@@ -19,7 +19,7 @@ from ..compiler.targets.table import find_target
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.kv_cache import CacheGeometry
-from ..workbench import Say
+from ..reporting import Say
 from .linear_fit import LinearFit, fit_line
 from .repeated_layers import repeat_layers, zero_model
 

@@ -15,7 +15,8 @@ from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics
 from ..model.requests import RequestPool
 from ..model.weights import load_model
-from ..workbench import Say, load_golden_prompts
+from ..reporting import Say
+from ..workbench import load_golden_prompts
 
 BATCH_SIZE = 2
 MAX_CONTEXT = 1024

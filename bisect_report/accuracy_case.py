@@ -17,10 +17,10 @@ from ..compiler.bisect.expectation import Expectation
 from ..compiler.lowering.lower import LoweredModule
 from ..compiler.targets.table import find_target
 from ..errors import ArtifactError
+from ..files import write_bytes
 from ..runtime.artifacts import TensorType
 from ..runtime.devices.choice import device_for
 from ..runtime.devices.pjrt import aligned_empty
-from .files import write_bytes
 
 _SCHEMA = 1
 

@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from ..compiler.bisect.questions import PASSES
 from ..compiler.bisect.result import BisectResult
 from .minimal_graph import GraphNode, operators_of
-from .progress import duration
 from .recipe import Recipe
 from .repro import ReproRun
 
@@ -135,3 +134,11 @@ def tables_of(result: BisectResult) -> list[Table]:
 def _removal(text: str) -> tuple[str, str]:
     name, _, outcome = text.partition(": ")
     return name, outcome
+
+
+def duration(seconds: float) -> str:
+    """Such as ``7.5 s``, ``3 min 20 s`` or ``1 h 5 min``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.bisect.progress import Progress
 from ..console import print_now
+from .facts import duration
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -94,14 +95,6 @@ def rows_of(event: Progress, seconds: float) -> list[tuple[str, str]]:
     if event.others:
         rows.append(("also seen", f"{event.others} other failure{'s' if event.others > 1 else ''}"))
     return rows
-
-
-def duration(seconds: float) -> str:
-    """Such as ``7.5 s``, ``3 min 20 s`` or ``1 h 5 min``."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _differs(last: Progress, event: Progress) -> bool:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ..compiler.bisect.result import BisectResult
 from ..errors import CompileCancelledError
+from ..files import write_bytes
 from . import standalone
 from .accuracy_case import save_case
-from .files import write_bytes
 from .recipe import Recipe
 from .script_source import standalone_source
 from .standalone import Case

@@ -11,9 +11,8 @@ from itertools import count
 from pathlib import Path
 
 from ..compiler.bisect.result import BisectResult
-from ..console import write_report
 from ..errors import CompileCancelledError
-from .files import write_bytes
+from ..files import write_bytes, write_report
 from .minimal_graph import nodes_of
 from .page import report_page
 from .program_files import ProgramFile, program_files

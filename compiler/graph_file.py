@@ -18,8 +18,8 @@ from torch import fx
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
-from ..console import write_text
 from ..errors import ArtifactError, GraphError
+from ..files import write_text
 from ..passes.context import REACH, STAGE, placeholders, results
 from ..passes.lazy_module import lazy_module
 from ..passes.locations import SourceLine, source_line, stack_trace_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..console import write_text
 from ..errors import InputError
+from ..files import write_text
 from .markup import markup_text
 from .picture import draw_step
 from .step import ExplainedStep

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import ConfigError
+from ..passes.target_facts import facts_of
 from ..settings import FP8_MAXIMA, settings
 
 
@@ -43,3 +44,18 @@ class Numerics:
 def engine_numerics(fp8_max: float = FP8_MAXIMA[0]) -> Numerics:
     """The released numerics in the fp8 range that ``DEEPINFER_NEURON_FP8_MAX`` asks for, else up to ``fp8_max``."""
     return Numerics(fp8_max=settings().fp8_max or fp8_max)
+
+
+def target_numerics(target: str) -> Numerics:
+    """The released numerics in the fp8 range that ``DEEPINFER_NEURON_FP8_MAX`` asks for, else in the target's own.
+
+    Raises ConfigError for an unknown target, and for a range that the target does not have.
+    """
+    facts = facts_of(target)
+    numerics = engine_numerics(facts.fp8_max)
+    if numerics.fp8_max > facts.e4m3_max:
+        raise ConfigError(
+            f"DEEPINFER_NEURON_FP8_MAX={numerics.fp8_max:.0f}: fp8 ends at {facts.e4m3_max:.0f} on {target}; "
+            f"unset it, which gives {facts.fp8_max:.0f} there"
+        )
+    return numerics

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..weight_layout import WeightLayout
 from .interval import Interval
 from .result_type import as_type, result_type
+from .weight_layout import WeightLayout
 
 STAGE = "stage"
 """Key of a node's metadata: number of the stage of the step that it belongs to."""

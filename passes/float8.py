@@ -16,15 +16,13 @@ import torch
 from torch import fx
 
 from .context import emit_before
+from .target_facts import E4M3_MAX
 
 aten = torch.ops.aten
 
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
 _HALF = 0x400000
-
-E4M3_MAX = 448.0
-"""The largest float8_e4m3fn number."""
 
 
 @dataclass(frozen=True)

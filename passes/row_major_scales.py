@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from ..weight_layout import WeightLayout
 from .context import PassContext, arguments, emit_before, erase_unused, placeholders
 from .strided_view import VIEWS, StridedView
+from .weight_layout import WeightLayout
 
 aten = torch.ops.aten
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import ConfigError
-from .float8 import E4M3_MAX
+
+E4M3_MAX = 448.0
+"""The largest float8_e4m3fn number."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,28 @@ TARGET_FACTS = {
     "trn3": TargetFacts(memory_bytes=36 << 30),
 }
 """By the name of the target."""
+
+TRAINIUM = ("trn1", "trn2", "trn3")
+"""The targets that neuronx-cc compiles for."""
+
+TOP_K_TARGETS = frozenset({"AwsNeuronTopK", "TopK", "mhlo.topk"})
+
+KNOWN_CUSTOM_CALLS = frozenset(
+    {
+        *("AwsNeuronErf", "AwsNeuronGelu", "AwsNeuronGeluApprxTanh", "AwsNeuronGeluBackward"),
+        *("AwsNeuronSilu", "AwsNeuronSiluBackward", "AwsNeuronRmsNorm"),
+        *("AwsNeuronSoftmax", "AwsNeuronSoftmaxBackward", "AwsNeuronCollectiveMatmul", "AwsNeuronIntMatmult"),
+        *("AwsNeuronArgMax", "AwsNeuronArgMin", "AwsNeuronTopK", "AwsNeuronDropoutMaskV1"),
+        *("AwsNeuronCustomNativeKernel", "AwsNeuronCustomOp", "AwsNeuronDevicePrint"),
+        *("ResizeNearest", "ResizeBilinear", "ResizeNearestGrad"),
+        *("AwsNeuronLNCShardingConstraint", "AwsNeuronTransferWithStaticRing"),
+        *("AwsNeuronModuleMarkerStart-Forward", "AwsNeuronModuleMarkerStart-Backward"),
+        *("AwsNeuronModuleMarkerEnd-Forward", "AwsNeuronModuleMarkerEnd-Backward"),
+        *("NeuronBoundaryMarker-Start", "NeuronBoundaryMarker-End"),
+        *("QuantizeMX", "__op$block_scaled_dot"),
+    }
+)
+"""Documented at error NCC_EVRF015, and the two of the MX errors NCC_EVRF036 to NCC_EVRF058."""
 
 
 def facts_of(target: str) -> TargetFacts:

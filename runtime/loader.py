@@ -79,7 +79,7 @@ class DecodeVariant:
     def weights_key(self, weights: Mapping[str, Any], plan: DecodePlan) -> ArtifactKey:
         """Where the plan's form of the weights that ``weights`` identifies is stored."""
         forms = [one.to_json() for one in plan.bindings]
-        source = source_digest("runtime/weights.py", "runtime/stored_tensors.py", "weight_layout.py")
+        source = source_digest("runtime/weights.py", "runtime/stored_tensors.py", "passes/weight_layout.py")
         parts = {"identity": self.identity, "weights": weights, "forms": forms, "source": source}
         return ArtifactKey(WEIGHTS, parts)
 

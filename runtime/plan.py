@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import ArtifactError
-from ..weight_layout import WeightLayout
+from ..passes.weight_layout import WeightLayout
 from .artifacts import Artifact
 from .slots import SlotSpec
 from .structure import Description

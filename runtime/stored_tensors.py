@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArtifactError
-from ..weight_layout import WeightLayout
+from ..passes.weight_layout import WeightLayout
 from .memory import aligned_empty
 from .plan import InputBinding
 from .tensor_source import TensorSource

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..weight_layout import WeightLayout
+from ..passes.weight_layout import WeightLayout
 
 
 class TensorSource(Protocol):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..weight_layout import WeightLayout
+from ..passes.weight_layout import WeightLayout
 from .memory import aligned_empty, is_shareable, shareable_copy
 
 _PIECE = 1 << 22

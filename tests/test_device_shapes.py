@@ -15,10 +15,10 @@ from deepinfer_neuron.errors import CaptureError, GraphError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.slots import ZERO, PaddingPolicy, SlotSpec
-from deepinfer_neuron.target_numerics import target_numerics
 from device_shapes import HostInDeviceShape
 
 GEOMETRY = CacheGeometry.for_requests(max_context=96, max_requests=4, block_tokens=8)

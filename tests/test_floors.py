@@ -13,11 +13,11 @@ import pytest
 ROOT = Path(deepinfer_neuron.__file__).parent
 NOT_SOURCE = {".venv", "build", "tests"}
 FLOORS = {
-    **dict.fromkeys(("errors", "settings", "console", "weight_layout"), 0),
+    **dict.fromkeys(("errors", "settings", "console", "files", "reporting"), 0),
     "passes": 1,
     "runtime": 2,
     **dict.fromkeys(("compiler", "model"), 3),
-    **dict.fromkeys(("loading", "decode_source", "ahead_of_time", "golden_run", "target_numerics"), 4),
+    **dict.fromkeys(("loading", "decode_source", "ahead_of_time", "golden_run"), 4),
     **dict.fromkeys(("preflight", "preflight_tables", "preflight_rules"), 4),
     **dict.fromkeys(("workbench", "explain", "doctor", "compile_progress"), 4),
     **dict.fromkeys(("bisect_report", "bisect_run", "bisect_accuracy", "accuracy_step", "dump"), 4),

@@ -19,10 +19,10 @@ from deepinfer_neuron.model.accuracy.golden import write_golden
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.store.store import ArtifactStore
-from deepinfer_neuron.target_numerics import target_numerics
 from neuron_compilers import install_compiler
 from nrt_standin import CompiledStep, Standin
 from typer.testing import CliRunner

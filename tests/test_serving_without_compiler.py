@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from deepinfer_neuron import decode_source
 from deepinfer_neuron.ahead_of_time import run_compile
 from deepinfer_neuron.compiler.kernels.plan_fingerprint import kernels_digest
 from deepinfer_neuron.compiler.targets.neuron_fingerprint import asked_fingerprint, with_kernels
@@ -101,15 +102,11 @@ def add_version(nano_a: Path, store: ArtifactStore, version: str) -> DecodeVaria
     return later
 
 
-def test_what_another_machine_compiled_is_served(nano_a, store, environment, standin, monkeypatch, caplog):
-    imported = []
-    real = decode_source.import_module
-    monkeypatch.setattr(decode_source, "import_module", lambda *name: imported.append(name[0]) or real(*name))
+def test_what_another_machine_compiled_is_served(nano_a, store, environment, standin, caplog):
     with caplog.at_level(logging.INFO, "deepinfer_neuron"):
         served = load_decode(nano_a, store, OPTIONS)
     assert not served.compiled
     assert versions_said(caplog) == [VERSION]
-    assert set(imported) == {".target_numerics", ".compiler.targets.neuron_fingerprint"}
     before = standin.executions
     logits = decode(served)
     assert standin.executions - before == len(TOKENS) * len(served.runner.plan.replays[0].regions)
@@ -120,6 +117,28 @@ def test_what_another_machine_compiled_is_served(nano_a, store, environment, sta
         again = load_decode(nano_a, store, OPTIONS)
     assert versions_said(caplog) == []
     assert torch.equal(decode(again), logits)
+
+
+def test_a_serving_process_imports_of_the_compiler_only_how_its_version_is_named(nano_a, store, environment):
+    code = f"""
+import json, sys
+from pathlib import Path
+from deepinfer_neuron import loading
+from deepinfer_neuron.decode_source import DecodeSource
+from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
+from deepinfer_neuron.runtime.store.store import ArtifactStore
+source = DecodeSource(open_checkpoint(Path({str(nano_a)!r})), loading.{OPTIONS!r})
+assert source.stored_variants(ArtifactStore(Path({str(store.local.root)!r})))
+print(json.dumps([name for name in sys.modules if name.startswith("deepinfer_neuron.compiler")]))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert set(json.loads(result.stdout)) <= {
+        "deepinfer_neuron.compiler",
+        "deepinfer_neuron.compiler.targets",
+        "deepinfer_neuron.compiler.targets.neuron_fingerprint",
+        "deepinfer_neuron.compiler.targets.flags",
+    }
 
 
 def test_an_installed_compiler_of_another_version_is_a_miss(nano_a, store, environment, tmp_path):

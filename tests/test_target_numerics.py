@@ -12,11 +12,10 @@ from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kernels.experts import mix_experts
 from deepinfer_neuron.model.kernels.quantization import quantize_fp4_fine, quantize_fp8
 from deepinfer_neuron.model.kv_cache import CacheGeometry
-from deepinfer_neuron.model.numerics import Numerics, engine_numerics
+from deepinfer_neuron.model.numerics import Numerics, engine_numerics, target_numerics
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.slots import SlotSpec
 from deepinfer_neuron.settings import Settings
-from deepinfer_neuron.target_numerics import target_numerics
 
 
 @pytest.fixture

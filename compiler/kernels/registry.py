@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...errors import ConfigError
-from ..preflight.operators import KNOWN_CUSTOM_CALLS
-from ..preflight.rule import TRAINIUM
+from ...passes.target_facts import KNOWN_CUSTOM_CALLS, TRAINIUM
 from .kernel import DeviceKernel
 from .table import KERNELS
 
@@ -27,7 +26,7 @@ def register_kernel(kernel: DeviceKernel) -> None:
     if kernel.call_target not in KNOWN_CUSTOM_CALLS:
         raise ConfigError(
             f"kernel {kernel.name!r} calls {kernel.call_target!r}, which neuronx-cc would refuse with NCC_EVRF015: "
-            "compiler/preflight/operators.py lists the custom calls that it knows"
+            "passes/target_facts.py lists the custom calls that it knows"
         )
     if kernel.operator.count(".") != 2:
         raise ConfigError(f"kernel {kernel.name!r}: {kernel.operator!r} is no overload, such as namespace.name.default")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...passes.float8 import E4M3_MAX
-from ...passes.target_facts import facts_of
+from ...passes.target_facts import E4M3_MAX, facts_of
 
 Numerics = Literal["fast", "exact"]
 

@@ -7,27 +7,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from ...passes.target_facts import KNOWN_CUSTOM_CALLS, TOP_K_TARGETS
 from .module_view import ModuleView, element_of, is_wide_integer
 from .rule import Check
-
-TOP_K_TARGETS = frozenset({"AwsNeuronTopK", "TopK", "mhlo.topk"})
-
-KNOWN_CUSTOM_CALLS = frozenset(
-    {
-        *("AwsNeuronErf", "AwsNeuronGelu", "AwsNeuronGeluApprxTanh", "AwsNeuronGeluBackward"),
-        *("AwsNeuronSilu", "AwsNeuronSiluBackward", "AwsNeuronRmsNorm"),
-        *("AwsNeuronSoftmax", "AwsNeuronSoftmaxBackward", "AwsNeuronCollectiveMatmul", "AwsNeuronIntMatmult"),
-        *("AwsNeuronArgMax", "AwsNeuronArgMin", "AwsNeuronTopK", "AwsNeuronDropoutMaskV1"),
-        *("AwsNeuronCustomNativeKernel", "AwsNeuronCustomOp", "AwsNeuronDevicePrint"),
-        *("ResizeNearest", "ResizeBilinear", "ResizeNearestGrad"),
-        *("AwsNeuronLNCShardingConstraint", "AwsNeuronTransferWithStaticRing"),
-        *("AwsNeuronModuleMarkerStart-Forward", "AwsNeuronModuleMarkerStart-Backward"),
-        *("AwsNeuronModuleMarkerEnd-Forward", "AwsNeuronModuleMarkerEnd-Backward"),
-        *("NeuronBoundaryMarker-Start", "NeuronBoundaryMarker-End"),
-        *("QuantizeMX", "__op$block_scaled_dot"),
-    }
-)
-"""Documented at error NCC_EVRF015, and the two of the MX errors NCC_EVRF036 to NCC_EVRF058."""
 
 Hits = Iterator[tuple[Any, str]]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...passes.target_facts import TRAINIUM
 from .module_view import ModuleView
 
 Evidence = Literal["documented", "reported", "inferred"]
@@ -13,8 +14,6 @@ Evidence = Literal["documented", "reported", "inferred"]
 
 Check = Callable[[ModuleView, str], Iterator[tuple[Any, str]]]
 """Yields operations of a module that break a rule on a target, each with what is wrong about it."""
-
-TRAINIUM = ("trn1", "trn2", "trn3")
 
 
 @dataclass(frozen=True)

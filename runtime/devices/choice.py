@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ...errors import DeviceError
 from ...settings import settings
 from .base import Device
@@ -31,7 +29,9 @@ def device_for(target: str) -> Device:
         return host_device()
     if target == "iree":
         # Imported here because it is an optional dependency.
-        return import_module(".iree", __package__).iree_device()
+        from .iree import iree_device
+
+        return iree_device()
     if settings().device != "neuron":
         raise DeviceError(
             f"programs for {target} run on Neuron cores: set DEEPINFER_NEURON_DEVICE=neuron on a machine that has them"

@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 
 import pytest
-from deepinfer_neuron.bisect_report.progress import LatestEvent, duration, line_of, watch_bisection
+from deepinfer_neuron.bisect_report.facts import duration
+from deepinfer_neuron.bisect_report.progress import LatestEvent, line_of, watch_bisection
 from deepinfer_neuron.compiler.bisect.progress import Progress
 from rich.console import Console
 

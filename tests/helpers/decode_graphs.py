@@ -13,7 +13,7 @@ from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.model.checkpoint.sizes import config_json
 from deepinfer_neuron.model.config import ModelConfig
 from deepinfer_neuron.model.kv_cache import CacheGeometry
-from deepinfer_neuron.target_numerics import target_numerics
+from deepinfer_neuron.model.numerics import target_numerics
 
 BATCH_SIZE = 4
 _CONTEXT = 256

@@ -22,9 +22,9 @@ from deepinfer_neuron.compiler.pass_captured import pass_captured
 from deepinfer_neuron.compiler.pipeline import PassedGraph, pass_graph
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.passes.interval import Interval
-from deepinfer_neuron.target_numerics import target_numerics
 from random_graphs import ROWS, RandomModel, example_inputs
 from torch import Tensor
 

@@ -4,7 +4,7 @@ import torch
 from deepinfer_neuron.passes.alias_input_mutations import alias_input_mutations
 from deepinfer_neuron.passes.context import placeholders
 from deepinfer_neuron.passes.merge_duplicate_inputs import merge_duplicate_inputs
-from deepinfer_neuron.weight_layout import WeightLayout
+from deepinfer_neuron.passes.weight_layout import WeightLayout
 
 
 class Tied(torch.nn.Module):

@@ -18,8 +18,8 @@ from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kernels.normalization import rms_norm
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.weights import load_model
-from deepinfer_neuron.target_numerics import target_numerics
 from host_programs import trace
 from hypothesis import given, settings
 from random_graphs import STEP_LISTS, RandomModel, example_inputs

@@ -21,13 +21,13 @@ from deepinfer_neuron.compiler.targets.table import TARGETS, find_target
 from deepinfer_neuron.errors import CompileCancelledError, CompileError, ConfigError, DeviceError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kv_cache import CacheGeometry
+from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.artifacts import TensorType
 from deepinfer_neuron.runtime.neff.reader import read_neff
 from deepinfer_neuron.runtime.store.key import ArtifactKey
 from deepinfer_neuron.runtime.store.programs import COMPILER_LOG, PROGRAM, made_program, program_of
 from deepinfer_neuron.runtime.store.store import ArtifactStore
-from deepinfer_neuron.target_numerics import target_numerics
 from host_programs import trace
 from neuron_compilers import compiler_processes, install_compiler
 
