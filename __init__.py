@@ -11,8 +11,8 @@ from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
     from .compiler.api import compile_decode
-    from .compiler.kernels.registry import register_kernel
-    from .loading import LoadOptions, load_decode
+    from .compiler.lowering.device_kernels.registry import register_kernel
+    from .engine.loading import LoadOptions, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
     from .runtime.slots import PaddingPolicy, SlotSpec
@@ -38,9 +38,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 _HOMES = {
     "ArtifactStore": ".runtime.store.store",
     "compile_decode": ".compiler.api",
-    "register_kernel": ".compiler.kernels.registry",
-    "LoadOptions": ".loading",
-    "load_decode": ".loading",
+    "register_kernel": ".compiler.lowering.device_kernels.registry",
+    "LoadOptions": ".engine.loading",
+    "load_decode": ".engine.loading",
     "DecodeRunner": ".runtime.runner",
     "PaddingPolicy": ".runtime.slots",
     "SlotSpec": ".runtime.slots",

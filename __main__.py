@@ -1,5 +1,5 @@
 """``python -m deepinfer_neuron`` is the ``deepinfer-neuron`` command."""
 
-from .cli import main
+from .cli.app import main
 
 main()

@@ -1,4 +1,4 @@
-"""One start from a full store, timed in a process of its own. Run by ``loading.py``; prints JSON.
+"""One start from a full store, timed in a process of its own. Run by ``engine/loading.py``; prints JSON.
 
 The clock starts before anything is imported, so this file imports nothing at its top but the standard library.
 """
@@ -21,7 +21,7 @@ def start_step(description: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     import torch
 
-    from ..loading import LoadOptions, load_decode
+    from ..engine.loading import LoadOptions, load_decode
     from ..runtime.devices.pjrt import host_device
     from ..runtime.loader import DecodeVariant, load_runner
     from ..runtime.store.store import ArtifactStore

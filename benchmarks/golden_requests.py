@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import cycle, islice
 from pathlib import Path
 
+from ..model.accuracy.golden_pool import load_golden_prompts, make_pool
 from ..model.accuracy.teacher_forced import ForcedRequest, add_prompts
 from ..model.requests import RequestPool
 from ..reporting import Say
-from ..workbench import load_golden_prompts, make_pool
 
 
 def prefilled_requests(

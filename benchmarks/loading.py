@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..compiler.api import compile_decode
-from ..loading import LoadOptions, load_decode
+from ..engine.loading import LoadOptions, load_decode
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.identity import model_identity

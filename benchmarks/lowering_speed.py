@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from ..compiler.capture import CapturedGraph, capture
-from ..compiler.pass_captured import pass_captured
-from ..compiler.region_programs import RegionPrograms
-from ..compiler.regions import cut_graph
+from ..compiler.capture.capture import CapturedGraph, capture
+from ..compiler.programs.region_programs import RegionPrograms
+from ..compiler.regions.cut_graph import cut_graph
+from ..compiler.steps.pass_captured import pass_captured
 from ..compiler.targets.table import find_target
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig

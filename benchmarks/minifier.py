@@ -20,7 +20,7 @@ from torch import fx
 from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ..compiler.bisect.subject import Candidate
+from ..bisection.subjects.subject import Candidate
 from ..compiler.lowering.decompose import Decompositions
 from ..compiler.lowering.lower import lower_graph
 from ..compiler.lowering.options import LoweringOptions

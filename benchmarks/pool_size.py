@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..compiler.api import compile_decode
+from ..model.accuracy.golden_pool import load_golden_prompts
 from ..model.checkpoint.loader import Checkpoint
 from ..model.engram_lookup import EngramLookup
 from ..model.kv_cache import CacheGeometry
@@ -16,7 +17,6 @@ from ..model.numerics import Numerics
 from ..model.requests import RequestPool
 from ..model.weights import load_model
 from ..reporting import Say
-from ..workbench import load_golden_prompts
 
 BATCH_SIZE = 2
 MAX_CONTEXT = 1024

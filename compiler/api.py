@@ -21,11 +21,11 @@ from ..runtime.store.default import default_store
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
-from .compiling_threads import compiling_threads
-from .decode_steps import StartedStep, slots_of, start_steps
-from .kernels.plan_fingerprint import plan_fingerprint
-from .pipeline import check_graph_mode, check_numerics
-from .region_programs import RegionPrograms, TimedArtifact
+from .programs.compiling_threads import compiling_threads
+from .programs.plan_fingerprint import plan_fingerprint
+from .programs.region_programs import RegionPrograms, TimedArtifact
+from .steps.decode_steps import StartedStep, slots_of, start_steps
+from .steps.pipeline import check_graph_mode, check_numerics
 from .targets.table import find_target
 
 Progress = Callable[[str], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..compiler.backend import deepinfer_neuron
+from ..compiler.torch_compile.backend import deepinfer_neuron
 
 
 def _step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

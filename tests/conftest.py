@@ -58,8 +58,8 @@ def standin(standin_library: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.fixture
 def on_neuron(standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Standin:
     """The machine with DEEPINFER_NEURON_DEVICE=neuron, and a compiler for it."""
-    from deepinfer_neuron import decode_source
     from deepinfer_neuron.compiler.targets import table
+    from deepinfer_neuron.engine import decode_source
     from deepinfer_neuron.runtime.devices import choice
     from deepinfer_neuron.runtime.devices.nrt import device
     from deepinfer_neuron.settings import Settings

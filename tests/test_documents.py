@@ -9,7 +9,7 @@ from pathlib import Path
 import deepinfer_neuron
 import pytest
 import typer
-from deepinfer_neuron.cli import main
+from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.compiler.lowering.inexact import INEXACT
 from deepinfer_neuron.passes.pipeline import PASSES
 

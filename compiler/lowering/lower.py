@@ -18,7 +18,6 @@ from torch.fx.node import map_aggregate
 from ...errors import LoweringError
 from ...passes.locations import source_line
 from ...runtime.artifacts import Artifact, TensorType
-from ..kernels.replacement import Replacement, Replacements
 from . import (
     arithmetic,
     cast,
@@ -38,6 +37,7 @@ from .composite import call_composite, define_private_function, tensor_inputs
 from .context import shared_context
 from .control_flow import WHILE_LOOP, emit_while, loop_graphs
 from .decompose import Decompositions
+from .device_kernels.replacement import Replacement, Replacements
 from .emitter import Emitter
 from .kernel_call import call_kernel
 from .options import LoweringOptions

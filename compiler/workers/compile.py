@@ -12,9 +12,9 @@ from ...runtime.loader import DecodeVariant, store_plan
 from ...runtime.plan import DecodePlan
 from ...runtime.stats import CompileReport
 from ...runtime.store.store import ArtifactStore
-from ..decode_steps import StartedStep, slots_of, start_steps
-from ..pipeline import check_graph_mode, check_numerics
-from ..region_lowering import RegionLowering
+from ..programs.region_lowering import RegionLowering
+from ..steps.decode_steps import StartedStep, slots_of, start_steps
+from ..steps.pipeline import check_graph_mode, check_numerics
 from ..targets.table import find_target
 from .pool import WorkerPool, worker_command
 from .programs import StoredProgram, Watch, WorkerPrograms, failed

@@ -13,10 +13,10 @@ from ...errors import ArtifactError, CompileError, LoweringError
 from ...runtime.store.key import ArtifactKey
 from ...runtime.store.programs import PROGRAM
 from ...runtime.store.store import ArtifactStore
-from ..canonical import canonical_digest
-from ..cut import Region
-from ..failed_region import next_command
-from ..region_lowering import RegionLowering
+from ..programs.failed_region import next_command
+from ..programs.region_lowering import RegionLowering
+from ..regions.canonical import canonical_digest
+from ..regions.cut import Region
 from .messages import Answer, Job
 from .pool import WorkerPool
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from deepinfer_neuron.benchmarks import layer_count
 from deepinfer_neuron.benchmarks.layer_count import LayerCountCost, fit_by_nodes
-from deepinfer_neuron.cli import main
+from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.runtime.stats import CompileReport
 from typer.testing import CliRunner
 

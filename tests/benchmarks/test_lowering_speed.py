@@ -6,7 +6,7 @@ import json
 
 import pytest
 from deepinfer_neuron.benchmarks.lowering_speed import LayersTime, LoweringTime, fit_lowering
-from deepinfer_neuron.cli import main
+from deepinfer_neuron.cli.app import main
 from typer.testing import CliRunner
 
 

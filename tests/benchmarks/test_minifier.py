@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 from deepinfer_neuron.benchmarks.minifier import count_operators, run_minifier
-from deepinfer_neuron.compiler.bisect.subject import Candidate
+from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
 from host_programs import trace
 

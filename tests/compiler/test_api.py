@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deepinfer_neuron.compiler import api, pipeline
+from deepinfer_neuron.compiler import api
 from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.compiler.steps import pipeline
 from deepinfer_neuron.errors import CaptureError, ConfigError, InputError
 from deepinfer_neuron.passes.pipeline import PASSES
 from deepinfer_neuron.passes.stage_boundary import stage_boundary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from deepinfer_neuron.cli import main
+from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.doctor import report
 from deepinfer_neuron.doctor.finding import Finding
 from deepinfer_neuron.doctor.report import DoctorReport

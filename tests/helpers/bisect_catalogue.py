@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from decode_graphs import BATCH_SIZE
-from deepinfer_neuron.compiler.bisect.verdict import Outcome, Signature
+from deepinfer_neuron.bisection.probes.verdict import Outcome, Signature
 from deepinfer_neuron.model.checkpoint.sizes import config_json
 from torch import fx
 

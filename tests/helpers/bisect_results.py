@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from deepinfer_neuron.bisect_report.recipe import Recipe
-from deepinfer_neuron.compiler.bisect.result import BisectResult, HistoryPoint, OtherFailure, Reproduction, Stage
-from deepinfer_neuron.compiler.bisect.subject import Candidate, Item
-from deepinfer_neuron.compiler.bisect.verdict import Signature
+from deepinfer_neuron.bisection.probes.verdict import Signature
+from deepinfer_neuron.bisection.report.recipe import Recipe
+from deepinfer_neuron.bisection.search.result import BisectResult, HistoryPoint, OtherFailure, Reproduction, Stage
+from deepinfer_neuron.bisection.subjects.subject import Candidate, Item
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options

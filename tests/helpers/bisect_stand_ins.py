@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from deepinfer_neuron.compiler.bisect.subject import Candidate, Item
-from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.subjects.subject import Candidate, Item
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.errors import CompileCancelledError, GraphError
 from jaxlib.mlir import ir

@@ -18,16 +18,16 @@ from pathlib import Path
 from bisect_catalogue import Entry, catalogue, operators
 from decode_graphs import decode_graph
 from deepinfer_neuron.benchmarks.minifier import MinifierRun, run_minifier
-from deepinfer_neuron.compiler.bisect.bisection import bisect
-from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject, stage_groups
-from deepinfer_neuron.compiler.bisect.options import BisectOptions
-from deepinfer_neuron.compiler.bisect.probe_compiler import ProbeCompiler
-from deepinfer_neuron.compiler.bisect.prober import Probe, Prober
-from deepinfer_neuron.compiler.bisect.result import BisectResult
-from deepinfer_neuron.compiler.bisect.subject import Candidate
-from deepinfer_neuron.compiler.bisect.verdict_log import VerdictLog
+from deepinfer_neuron.bisection.probes.probe_compiler import ProbeCompiler
+from deepinfer_neuron.bisection.probes.prober import Probe, Prober
+from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
+from deepinfer_neuron.bisection.search.bisection import bisect
+from deepinfer_neuron.bisection.search.options import BisectOptions
+from deepinfer_neuron.bisection.search.result import BisectResult
+from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject, stage_groups
+from deepinfer_neuron.bisection.subjects.subject import Candidate
+from deepinfer_neuron.cli.console import print_table
 from deepinfer_neuron.compiler.lowering.options import device_options
-from deepinfer_neuron.console import print_table
 from planted_compiler import PlantedCompiler
 from torch import fx
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import torch
 from deepinfer_neuron.benchmarks.repeated_layers import zero_model
-from deepinfer_neuron.compiler.capture import capture
-from deepinfer_neuron.compiler.pass_captured import pass_captured
-from deepinfer_neuron.compiler.pipeline import PassedGraph
+from deepinfer_neuron.compiler.capture.capture import capture
+from deepinfer_neuron.compiler.steps.pass_captured import pass_captured
+from deepinfer_neuron.compiler.steps.pipeline import PassedGraph
 from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.model.checkpoint.sizes import config_json
 from deepinfer_neuron.model.config import ModelConfig

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from deepinfer_neuron.compiler.bisect.graph_subject import GraphSubject, stage_groups
-from deepinfer_neuron.compiler.capture import CapturedGraph, GraphInput, capture
-from deepinfer_neuron.compiler.levels.step import Step, as_fed, tensors_of
+from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject, stage_groups
+from deepinfer_neuron.compiler.capture.capture import CapturedGraph, GraphInput, capture
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions, device_options
-from deepinfer_neuron.compiler.pass_captured import pass_captured
-from deepinfer_neuron.compiler.pipeline import PassedGraph, pass_graph
+from deepinfer_neuron.compiler.steps.pass_captured import pass_captured
+from deepinfer_neuron.compiler.steps.pipeline import PassedGraph, pass_graph
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.passes.interval import Interval
+from deepinfer_neuron.verification.step import Step, as_fed, tensors_of
 from random_graphs import ROWS, RandomModel, example_inputs
 from torch import Tensor
 

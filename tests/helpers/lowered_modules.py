@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.compiler.capture.capture import capture
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
-from deepinfer_neuron.compiler.pass_captured import pass_captured
-from deepinfer_neuron.compiler.regions import cut_graph
+from deepinfer_neuron.compiler.regions.cut_graph import cut_graph
+from deepinfer_neuron.compiler.steps.pass_captured import pass_captured
 from deepinfer_neuron.runtime.devices.pjrt import client, compile_options, device_list, host_device
 from deepinfer_neuron.runtime.slots import SlotSpec
 from host_programs import aligned

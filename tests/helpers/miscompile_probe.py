@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from deepinfer_neuron.compiler.bisect.subject import Candidate
-from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.tensor import MLIR_NAMES
 from deepinfer_neuron.runtime.devices.pjrt import client, compile_options, device_list, host_device

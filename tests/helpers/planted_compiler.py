@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from deepinfer_neuron.compiler.bisect.subject import Candidate
-from deepinfer_neuron.compiler.bisect.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
+from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.targets.diagnostics import find_cause, normalise_message, parse_diagnostics
 from jaxlib.mlir import ir

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from deepinfer_neuron.compiler.capture import CapturedGraph, capture
-from deepinfer_neuron.compiler.cut import CutGraph, Place, RootSlice
-from deepinfer_neuron.compiler.regions import cut_graph
+from deepinfer_neuron.compiler.capture.capture import CapturedGraph, capture
+from deepinfer_neuron.compiler.regions.cut import CutGraph, Place, RootSlice
+from deepinfer_neuron.compiler.regions.cut_graph import cut_graph
 from deepinfer_neuron.passes.context import PassContext
 from deepinfer_neuron.passes.pipeline import run_passes
 from torch import Tensor, fx

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from deepinfer_neuron.compiler.kernels.kernel import DeviceKernel, NkiSource
-from deepinfer_neuron.compiler.kernels.rms_norm import RMS_NORM
+from deepinfer_neuron.compiler.lowering.device_kernels.kernel import DeviceKernel, NkiSource
+from deepinfer_neuron.compiler.lowering.device_kernels.rms_norm import RMS_NORM
 from torch import Tensor
 
 MODULE = "stand_in_nki_kernels"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from deepinfer_neuron.compiler.capture import GraphInput, capture
+from deepinfer_neuron.compiler.capture.capture import GraphInput, capture
 from deepinfer_neuron.passes.carrier import carry
 from deepinfer_neuron.passes.context import PassContext
 from torch import fx

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deepinfer_neuron.compiler.capture import GraphInput, capture
-from deepinfer_neuron.compiler.levels.pass_comparison import CUT, compare_cut, compare_passes
-from deepinfer_neuron.compiler.levels.step import cut_steps
+from deepinfer_neuron.compiler.capture.capture import GraphInput, capture
 from deepinfer_neuron.passes.interval import Interval
 from deepinfer_neuron.passes.pipeline import PASSES, run_passes
+from deepinfer_neuron.verification.pass_comparison import CUT, compare_cut, compare_passes
+from deepinfer_neuron.verification.step import cut_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import ROWS, STEP_LISTS, STEPS, RandomModel, example_inputs

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deepinfer_neuron.compiler.bisect.subject import Candidate
+from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.targets.diagnostics import find_cause, parse_diagnostics, signature
 from deepinfer_neuron.compiler.targets.flags import default_flags

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from deepinfer_neuron.compiler.capture import capture
+from deepinfer_neuron.compiler.capture.capture import capture
 from deepinfer_neuron.compiler.hlo.convert import default_names, hlo_proto, write_bytecode, write_module
 from deepinfer_neuron.compiler.hlo.patch import TensorNames
 from deepinfer_neuron.compiler.hlo.wire import read_fields

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from deepinfer_neuron.compiler.levels.step import trace_step
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options
 from deepinfer_neuron.compiler.targets.host import HostTarget
@@ -19,6 +18,7 @@ from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
+from deepinfer_neuron.verification.step import trace_step
 from host_programs import aligned, trace
 
 TRN2 = replace(device_options("trn2"), int64=True)

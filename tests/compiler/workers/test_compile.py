@@ -14,7 +14,7 @@ import pytest
 import staged_steps
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
-from deepinfer_neuron.compiler.bisect.bundle import read_bundle
+from deepinfer_neuron.compiler.programs.failure_bundle import read_bundle
 from deepinfer_neuron.compiler.workers.compile import StoredSteps, compile_into_store
 from deepinfer_neuron.compiler.workers.programs import failed
 from deepinfer_neuron.runtime.devices.pjrt import host_device

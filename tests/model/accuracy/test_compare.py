@@ -2,7 +2,7 @@ import json
 
 import pytest
 import torch
-from deepinfer_neuron.cli import main
+from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.errors import ArtifactError
 from deepinfer_neuron.model.accuracy.compare import NOISE_FACTOR, compare_files
 from deepinfer_neuron.model.accuracy.tensor_file import read_tensors, write_tensors

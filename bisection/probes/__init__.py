@@ -1,0 +1,1 @@
+"""One run of a compiler on one candidate, and what its outcome says."""

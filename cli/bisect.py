@@ -1,0 +1,192 @@
+"""``bisect``: from a crash in a whole graph to the few operations that cause it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..files import write_report
+from .console import INTERRUPTED, clean_errors, print_now
+from .options import JsonOption, ModeOption
+
+if TYPE_CHECKING:
+    from ..bisection.run import BisectRun
+
+_SHOWN_OPERATIONS = 20
+"""A larger minimal graph is not printed."""
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+
+class MatchMode(StrEnum):
+    """What of a failure has to agree with the one that is looked for."""
+
+    signature = "signature"
+    code = "code"
+    any = "any"
+
+
+class InputFormat(StrEnum):
+    """What a command reads."""
+
+    mlir = "mlir"
+    text = "text"
+    portable = "portable"
+    hlo = "hlo"
+    python = "python"
+
+
+def bisect_graph(
+    input: Annotated[
+        Path | None,
+        typer.Argument(
+            help="What a failed compilation left in the store, a graph that `dump` wrote, StableHLO or an HLO proto."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="The step of this checkpoint instead of a file.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="With --model: requests of the step.")] = 1,
+    region: Annotated[str | None, typer.Option(help="With --model: this region of the step alone.")] = None,
+    mode: ModeOption = None,
+    context: Annotated[int, typer.Option(min=1, help="With --model: tokens that a request can hold.")] = 1024,
+    target: Annotated[
+        str | None, typer.Option(help="Whose compiler is used; that of the failed compilation if omitted.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help="Any compiler instead, such as 'iree-compile {input.vhlo} -o {output}'; exit code 0 is success."
+        ),
+    ] = None,
+    format: Annotated[
+        InputFormat | None,
+        typer.Option(
+            help="What the command reads; if omitted, as {input} ends: .mlir or nothing for StableHLO text, .mlirbc "
+            "for bytecode, .vhlo for a portable artifact, .pb for an HLO proto, .py for the graph in Python."
+        ),
+    ] = None,
+    match: Annotated[
+        MatchMode, typer.Option(help="What of a failure has to agree: message and code, the code, nothing.")
+    ] = (MatchMode.signature),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of the whole graph before it is cut.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Compilers that run at once. The result is the same.")] = 1,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop with the best so far after this: 90s, 30m, 2h, or a number of probes.")
+    ] = None,
+    timeout: Annotated[
+        int | None, typer.Option(min=1, help="Seconds for one probe; DEEPINFER_NEURON_CC_TIMEOUT if omitted.")
+    ] = None,
+    memory_gb: Annotated[
+        int | None, typer.Option(min=1, help="GiB for one probe; DEEPINFER_NEURON_CC_MEMORY_GB if omitted.")
+    ] = None,
+    simplify: Annotated[
+        bool, typer.Option(help="Also look for smaller shapes, fewer inputs and inside kernels.")
+    ] = True,
+    one_by_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-by-one", help="Also compile each operation of the failing regions alone, and list them all."
+        ),
+    ] = False,
+    accuracy: Annotated[
+        bool,
+        typer.Option("--accuracy", help="Look for what compiles and computes something else: run it and compare."),
+    ] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
+    ] = False,
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
+        "bisect"
+    ),
+    json: JsonOption = None,
+) -> None:
+    """Cut a graph that a compiler fails on down to the few operations that make it fail.
+
+    The same command goes on where an earlier one was stopped. Exits with 0 if the minimal graph fails again by itself
+    in a new process, with 130 after Ctrl-C, which writes the best so far.
+    """
+    with clean_errors():
+        from ..bisection.probes.prober import Budget
+        from ..bisection.run import BisectRequest, run_bisect
+        from ..compiler.targets.process import ProcessLimits
+        from ..engine.decode_source import DecodeOptions
+        from .bisect_progress import watch_bisection
+
+        seconds, probes = parse_budget(budget)
+        request = BisectRequest(
+            out=out,
+            input=input,
+            model=model,
+            batch_size=batch_size,
+            region=region,
+            options=DecodeOptions((batch_size,), context, mode=mode and mode.value, target=target),
+            target=target,
+            command=command,
+            format=None if format is None else format.value,
+            match=match.value,
+            repeats=repeats,
+            simplify=simplify,
+            one_by_one=one_by_one,
+            jobs=jobs,
+            budget=Budget(seconds, probes),
+            limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
+            accuracy=accuracy,
+            passes=passes,
+        )
+        try:
+            with watch_bisection() as watch:
+                run = run_bisect(request, print_now, watch)
+        except KeyboardInterrupt:
+            print("interrupted: the same command goes on from what is known", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+        print_result(run)
+        write_report(json, run.to_json())
+    if not run.result.complete:
+        print("stopped early with the best so far: the same command goes on from there", file=sys.stderr)
+    if run.result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not run.is_reproduced:
+        raise typer.Exit(1)
+
+
+def print_result(run: BisectRun) -> None:
+    """What was kept of the program, the minimal graph and where the rest is."""
+    from ..bisection.report.facts import duration, first_wrong
+    from ..bisection.subjects.graph_text import graph_text
+
+    result, written = run.result, run.written
+    print(f"{result.signature}\nfailed in {result.first} runs of the whole program, {result.last} of the minimal one")
+    for index in result.kept:
+        item = result.items[index]
+        print(f"  {item.text}{f'  # {item.line}' if item.line else ''}")
+    whole = sum(not item.is_result for item in result.items)
+    print(f"{whole} operations -> {result.minimal.size}, {result.probes} probes, {duration(result.seconds)}")
+    if result.minimal.graph is not None and result.minimal.size <= _SHOWN_OPERATIONS:
+        print(graph_text(result.minimal.graph, result.minimal.aliases))
+    if result.criterion:
+        print(f"wrong if {result.criterion}\nfirst wrong: {first_wrong(result)}")
+    if result.introduced_by:
+        print(f"introduced by {result.introduced_by}")
+    for other in result.others:
+        print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
+    meaning = "was not run" if written.run is None else written.run.meaning
+    print(f"{written.directory}: report.html, report.md, repro.py ({meaning})")
+
+
+def parse_budget(text: str | None) -> tuple[float | None, int | None]:
+    """Seconds and probes that a text such as ``30m`` or ``200`` allows; raises BadParameter."""
+    if text is None:
+        return None, None
+    match = re.fullmatch(r"(\d+)([smh]?)", text)
+    if match is None:
+        raise typer.BadParameter(
+            f"{text!r}: expected 90s, 30m, 2h, or a number of probes such as 200", param_hint="--budget"
+        )
+    number, unit = int(match[1]), match[2]
+    return (float(number * _UNITS_S[unit]), None) if unit else (None, number)

@@ -1,0 +1,1 @@
+"""From a model to one functional aten graph whose inputs have names and roles."""

@@ -1,0 +1,1 @@
+"""Graphs as files, and the values and versions in them."""

@@ -1,0 +1,1 @@
+"""A decode step for a ladder of batch sizes: captured, passed, cut, planned."""

@@ -1,0 +1,100 @@
+"""A compiled graph as a function of torch tensors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import CompileError
+from ...passes.carrier import carry
+from ...runtime.artifacts import Artifact
+from ...runtime.devices.choice import device_for
+from ...runtime.memory import is_shareable, shareable_copy
+
+
+class CompiledFunction:
+    """Calls a program with tensors of any layout.
+
+    Inputs in memory that the device can use are read, and updated, in place; others through a copy that is
+    copied back. Results get the strides that eager PyTorch would give them. Each calling thread loads the
+    program once.
+
+    Args:
+        artifact: the program.
+        carriers: input index -> dtype that the program takes the tensor's bits as.
+        layouts: a tensor with the dtype, shape and strides of each result; None for a result that is None.
+    """
+
+    def __init__(self, artifact: Artifact, carriers: Mapping[int, torch.dtype], layouts: Sequence[Tensor | None]):
+        self._boxed_call = True  # AOTAutograd then passes the inputs as one list, which the callee empties
+        self._artifact = artifact
+        self._carriers = dict(carriers)
+        self._strides = [_special_strides(layout) for layout in layouts if layout is not None]
+        self._dtypes = [layout.dtype for layout in layouts if layout is not None]
+        self._present = [layout is not None for layout in layouts]
+        self._updated = set(artifact.aliases.values())
+        self._loaded = threading.local()
+
+    def __call__(self, arguments: list[Tensor]) -> list[Any]:
+        """Run the program on ``arguments``; raises CompileError for tensors that are not on the CPU."""
+        tensors = [_within(tensor, one.shape) for tensor, one in zip(arguments, self._artifact.inputs, strict=True)]
+        arguments.clear()
+        device, execute = self._load()
+        shared = [tensor if is_shareable(tensor) else _copy(tensor) for tensor in tensors]
+        buffers = [
+            device.buffer(tensor.detach().view(self._carriers.get(index, tensor.dtype)), index in self._updated)
+            for index, tensor in enumerate(shared)
+        ]
+        outputs = [
+            carry(device.to_torch(buffer), dtype) for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
+        ]
+        for index in self._updated:
+            if shared[index] is not tensors[index]:
+                tensors[index].copy_(shared[index])
+        results = iter(
+            output if strides is None else _restride(output, strides)
+            for output, strides in zip(outputs, self._strides, strict=False)
+        )
+        return [next(results) if present else None for present in self._present]
+
+    def _load(self) -> Any:
+        if not hasattr(self._loaded, "program"):
+            device = device_for(self._artifact.target)
+            self._loaded.program = device, device.load(self._artifact).execute
+        return self._loaded.program
+
+
+def _within(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The leading elements of a flat input: AOTAutograd traces with the part of a storage that its views reach."""
+    shorter = tensor.dim() == len(shape) == 1 and shape[0] < tensor.shape[0]
+    return tensor[: shape[0]] if shorter else tensor
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    if tensor.device.type != "cpu":
+        raise CompileError(f"a graph input is on {tensor.device}: the host target takes tensors on the CPU")
+    return shareable_copy(tensor)
+
+
+def _special_strides(layout: Tensor) -> tuple[int, ...] | None:
+    """Strides to restore, or None when the program's contiguous result will do."""
+    return None if layout.is_contiguous() or not _is_permuted(layout) else tuple(layout.stride())
+
+
+def _is_permuted(layout: Tensor) -> bool:
+    """Whether the layout is a contiguous one with its dimensions in another order."""
+    expected = 1
+    for stride, size in sorted(zip(layout.stride(), layout.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _restride(tensor: Tensor, strides: Sequence[int]) -> Tensor:
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)

@@ -1,0 +1,1 @@
+"""Where a model and its compiled step meet."""
