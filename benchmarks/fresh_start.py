@@ -19,11 +19,11 @@ def start_step(description: dict[str, Any]) -> dict[str, Any]:
     the ``variant`` and ``weights`` of ``load_runner``.
     """
     began = time.perf_counter()
-    import torch
 
     from ..engine.loading import LoadOptions, load_decode
     from ..runtime.devices.pjrt import host_device
     from ..runtime.loader import DecodeVariant, load_runner
+    from ..runtime.slots import padding_inputs
     from ..runtime.store.store import ArtifactStore
 
     imported = time.perf_counter()
@@ -36,9 +36,7 @@ def start_step(description: dict[str, Any]) -> dict[str, Any]:
         variant = DecodeVariant(**description["variant"])
         loaded = load_runner(store, variant, description["weights"], _refuse, host_device())
         runner, report = loaded.runner, loaded.report
-        inputs = {
-            slot.name: torch.full((1, *slot.row_shape), slot.pad_value, dtype=slot.dtype) for slot in runner.plan.slots
-        }
+        inputs = padding_inputs(runner.plan.slots, 1)
     loaded_at = time.perf_counter()
     token = int(runner(**inputs).argmax())
     return {

@@ -9,17 +9,18 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
+from torch import nn
 
-from ..compiler.capture.capture import CapturedGraph, capture
 from ..compiler.programs.region_programs import RegionPrograms
-from ..compiler.regions.cut_graph import cut_graph
-from ..compiler.steps.pass_captured import pass_captured
+from ..compiler.steps.captured_step import CapturedStep, capture_step
+from ..compiler.steps.decode_steps import DecodeStep, decode_steps
+from ..compiler.steps.pipeline import check_graph_mode
 from ..compiler.targets.table import find_target
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.kv_cache import CacheGeometry
 from ..reporting import Say
+from ..runtime.plan import GraphMode
 from .linear_fit import LinearFit, fit_line
 from .repeated_layers import repeat_layers, zero_model
 
@@ -53,9 +54,10 @@ class LayersTime:
     step: LoweringTime
 
 
-def time_lowering(graph: CapturedGraph, mode: str, rounds: int) -> LoweringTime:
-    """Run the passes on copies of ``graph`` and lower them for the host, each time from nothing, ``rounds`` times."""
-    once = [_time_once(graph, mode) for _ in range(rounds)]
+def time_lowering(model: nn.Module, mode: GraphMode, rounds: int) -> LoweringTime:
+    """Capture the model's step once, run the passes and lower it for the host ``rounds`` times, each from nothing."""
+    captured = capture_step(model, BATCH_SIZE)
+    once = [_time_once(model, captured, mode) for _ in range(rounds)]
     return LoweringTime(
         nodes=once[0].nodes,
         passes_ms=min(one.passes_ms for one in once),
@@ -76,11 +78,7 @@ def time_lowering_of_layers(
     for config in [repeat_layers(base, layers) for layers in layer_counts]:
         say(f"capturing {config.num_hidden_layers} layers")
         model = zero_model(config, CacheGeometry.for_requests(MAX_CONTEXT, BATCH_SIZE))
-        examples = {
-            slot.name: torch.full((BATCH_SIZE, *slot.row_shape), slot.pad_value, dtype=slot.dtype)
-            for slot in model.decode_slots
-        }
-        times.append(LayersTime(config.num_hidden_layers, time_lowering(capture(model, examples), mode, rounds)))
+        times.append(LayersTime(config.num_hidden_layers, time_lowering(model, check_graph_mode(mode), rounds)))
     return times
 
 
@@ -99,15 +97,20 @@ def fit_lowering(times: Sequence[LayersTime]) -> dict[str, LinearFit]:
     }
 
 
-def _time_once(graph: CapturedGraph, mode: str) -> LoweringTime:
+def _time_once(model: nn.Module, captured: CapturedStep, mode: GraphMode) -> LoweringTime:
     target = find_target("host")
-    passed = pass_captured(replace(graph, module=copy.deepcopy(graph.module)), target)
     programs = RegionPrograms(target, "fast", _NoCompilation())
+
+    def lower(step: DecodeStep) -> None:
+        for region in step.cut.regions:
+            programs.program(region)
+
+    graph = replace(captured.graph, module=copy.deepcopy(captured.graph.module))
+    copied = replace(captured, graph=graph)
     start = time.perf_counter()
-    cut = cut_graph(passed.module, passed.context.aliases, passed.context.stage_names, whole=mode == "whole")
-    for region in cut.regions:
-        programs.program(region)
-    return LoweringTime(passed.nodes, passed.passes_s * 1e3, (time.perf_counter() - start) * 1e3)
+    (step,) = decode_steps(model, [BATCH_SIZE], target, mode, take=lower, captured=lambda model, size: copied)
+    seconds = time.perf_counter() - start
+    return LoweringTime(step.passed.nodes, step.passed.passes_s * 1e3, (seconds - step.passed.passes_s) * 1e3)
 
 
 class _NoCompilation(Executor):

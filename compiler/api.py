@@ -24,8 +24,9 @@ from ..settings import settings
 from .programs.compiling_threads import compiling_threads
 from .programs.plan_fingerprint import plan_fingerprint
 from .programs.region_programs import RegionPrograms, TimedArtifact
-from .steps.decode_steps import StartedStep, slots_of, start_steps
+from .steps.captured_step import slots_of
 from .steps.pipeline import check_graph_mode, check_numerics
+from .steps.started_steps import StartedStep, start_steps
 from .targets.table import find_target
 
 Progress = Callable[[str], None]
@@ -76,13 +77,13 @@ def compile_decode(
     found = default_store() if store is None else store or None
     with compiling_threads(chosen) as pool:
         programs = RegionPrograms(chosen, arithmetic, pool, found, assert_hit)
-        started = start_steps(model, slots, sizes, chosen, graph_mode, programs.program, report)
+        started = start_steps(model, sizes, chosen, graph_mode, programs.program, report)
         compiled: list[_CompiledStep] = []
         known: set[str] = set()
         for step in started:
             compiled.append(_finish_step(step, known))
             known.update(compiled[-1].report.program_s)
-            report(f"batch {step.cut.size}: compiled in {compiled[-1].report.compile_s:.1f} s")
+            report(f"batch {compiled[-1].report.batch_size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     if found is not None and identity is not None and all(step.is_stored for step in compiled):
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..compiler.graphs.graph_file import SavedGraph, save_graph
 from ..compiler.lowering.lower import lower_graph
 from ..compiler.regions.cut import Region
-from ..compiler.steps.cut_step import cut_step
+from ..compiler.steps.decode_steps import decode_step
 from ..compiler.steps.pipeline import check_graph_mode, check_numerics
 from ..compiler.targets.table import find_target
 from ..errors import ConfigError
@@ -29,7 +29,7 @@ def trace_region(
     say: Say = lambda line: None,
     pass_limit: int | None = None,
 ) -> SavedGraph:
-    """The step of a checkpoint after the passes, or one region of it; no compiler is needed.
+    """The step that a checkpoint is compiled to for one batch size alone, or a region of it; no compiler is needed.
 
     Args:
         batch_size: requests of the step.
@@ -50,7 +50,7 @@ def trace_region(
         target = find_target(source.target)
         target.lowering_options(numerics)
         say("loading the decode model")
-        regions = cut_step(source.model, batch_size, target, mode, pass_limit).regions
+        regions = decode_step(source.model, batch_size, target, mode, pass_limit=pass_limit).cut.regions
     chosen = choose_region(regions, region)
     return SavedGraph(chosen.module, chosen.aliases, target.name, chosen.stage_names, numerics, chosen.name)
 

@@ -48,7 +48,7 @@ AfterPass = Callable[[PassRecord, fx.GraphModule, PassContext], None]
 """Called with what a pass did, the graph as it left it and the context of the pipeline."""
 
 
-def run_observed(
+def run_pass(
     number: int, entry: Pass, module: fx.GraphModule, context: PassContext, dump_directory: Path | None
 ) -> PassRecord:
     """Run one pass; with a dump directory, leave ``NN_name.before.txt`` and ``.after.txt`` there."""

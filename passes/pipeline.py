@@ -17,7 +17,7 @@ from .mark_stages import mark_stages
 from .merge_duplicate_inputs import merge_duplicate_inputs
 from .narrow_exact_weights import narrow_exact_weights
 from .narrow_integers import narrow_integers
-from .observer import AfterPass, Pass, PassRecord, run_observed
+from .observer import AfterPass, Pass, PassRecord, run_pass
 from .order_cache_reads import order_cache_reads
 from .remove_dead_code import remove_dead_code
 from .reslice_kv_views import reslice_kv_views
@@ -80,7 +80,7 @@ def run_passes(
     for number, entry in enumerate(PASSES):
         optional += not entry.required
         if limit is None or entry.required or optional <= limit:
-            records.append(run_observed(number, entry, module, context, dump_directory))
+            records.append(run_pass(number, entry, module, context, dump_directory))
             verify(module, context, entry.promises)
             promised.extend(entry.promises)
             after_pass(records[-1], module, context)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..compiler.steps.pipeline import check_graph_mode
-from ..compiler.targets.neuronx import neuron_target
+from ..compiler.targets.table import find_target
 from ..engine.decode_source import DecodeOptions, DecodeSource
 from ..errors import ConfigError
 from ..model.checkpoint.loader import open_checkpoint
@@ -15,7 +15,7 @@ from ..passes.target_facts import TRAINIUM
 from ..reporting import Say
 from ..runtime.devices.choice import default_target
 from ..settings import settings
-from .step import StepCheck, check_step
+from .step import StepCheck, check_steps
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def run_preflight(
     Left out, ``target`` is that of the device in ``DEEPINFER_NEURON_DEVICE``.
 
     Raises CheckpointError for a damaged checkpoint, ConfigError for a target without such a compiler or an unknown
-    mode, DeviceError if no target was named and the device is not there, and what ``check_step`` raises.
+    mode, DeviceError if no target was named and the device is not there, and what ``check_steps`` raises.
     """
     chosen = target or default_target()
     if chosen not in TRAINIUM:
@@ -51,11 +51,9 @@ def run_preflight(
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
     model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, tokens, target=chosen)).model
-    kernels_for = neuron_target(chosen).lowering_options("fast").kernels_for
-    steps = []
-    for size in sorted(batch_sizes):
-        steps.append(check_step(model, size, chosen, graph_mode, kernels_for))
-        say(_summary(steps[-1]))
+    steps = check_steps(model, batch_sizes, find_target(chosen), graph_mode, say)
+    for step in steps:
+        say(_summary(step))
     return PreflightReport(chosen, graph_mode, not any(step.findings for step in steps), steps)
 
 

@@ -1,20 +1,19 @@
-"""Check a model's decode step as it would be compiled, without its compiler."""
+"""Check a model's decode step as it is compiled, without its compiler."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from torch import nn
 
-from ..compiler.lowering.decompose import Decompositions
-from ..compiler.lowering.device_kernels.replacement import Replacements
-from ..compiler.lowering.lower import LoweredModule, lower_graph
-from ..compiler.lowering.options import KernelTarget, LoweringOptions, device_options
+from ..compiler.lowering.lower import LoweredModule
+from ..compiler.programs.region_lowering import RegionLowering
 from ..compiler.regions.canonical import canonical_digest
-from ..compiler.regions.cut import Region
-from ..compiler.steps.cut_step import cut_step
+from ..compiler.steps.decode_steps import decode_steps
+from ..compiler.targets.base import Target
+from ..reporting import Say
 from ..runtime.plan import GraphMode
 from .check import check_module, merge_findings
 from .histogram import Histogram, histogram_of
@@ -42,42 +41,30 @@ class StepCheck:
     seconds: float
 
 
-def check_step(
-    model: nn.Module,
-    batch_size: int,
-    target: str,
-    mode: GraphMode = "whole",
-    kernels_for: KernelTarget | None = None,
-) -> StepCheck:
-    """Capture, pass and lower one step of ``model`` for ``target`` and check every program.
-
-    ``kernels_for``: let device kernels replace bodies of operators, as in ``LoweringOptions``.
+def check_steps(
+    model: nn.Module, batch_sizes: Sequence[int], target: Target, mode: GraphMode, say: Say = lambda line: None
+) -> list[StepCheck]:
+    """Capture, pass, cut and lower the steps that ``model`` is compiled to for ``target``, and check every program.
 
     Raises:
-        CaptureError: the step is not one static graph.
-        ConfigError: an unknown target.
+        CaptureError: the step is not one static graph, or returns what programs cannot return.
         GraphError: the graph breaks an invariant of the lowering.
         LoweringError: an operator has no lowering.
     """
-    options = replace(device_options(target), kernels_for=kernels_for)
-    programs = _lower_step(model, batch_size, target, mode, options)
+    lowering = RegionLowering(target, "fast")
+    lowered: dict[str, LoweredModule] = {}
+    checks = []
+    for step in reversed(decode_steps(model, batch_sizes, target, mode, say=say)):
+        kinds = {canonical_digest(region): region for region in step.cut.regions}
+        for kind in kinds.keys() - lowered.keys():
+            lowered[kind] = lowering.lower(kinds[kind])
+        checks.append(_check(step.size, [lowered[kind].bytecode for kind in kinds], target.name))
+    return checks
+
+
+def _check(batch_size: int, modules: Sequence[bytes], target: str) -> StepCheck:
     start = time.perf_counter()
-    findings = merge_findings(one for program in programs for one in check_module(program.bytecode, target))
+    findings = merge_findings(one for module in modules for one in check_module(module, target))
     seconds = time.perf_counter() - start
-    histogram = histogram_of(program.bytecode for program in programs)
-    return StepCheck(batch_size, len(programs), histogram.names, histogram, tuple(findings), seconds)
-
-
-@dataclass(frozen=True)
-class _Device:
-    name: str
-
-
-def _lower_step(
-    model: nn.Module, batch_size: int, target: str, mode: GraphMode, options: LoweringOptions
-) -> list[LoweredModule]:
-    kinds: dict[str, Region] = {}
-    for region in cut_step(model, batch_size, _Device(target), mode).regions:
-        kinds.setdefault(canonical_digest(region), region)
-    shared = Decompositions(options), Replacements(options)
-    return [lower_graph(region.module, options, region.aliases, *shared) for region in kinds.values()]
+    histogram = histogram_of(modules)
+    return StepCheck(batch_size, len(modules), histogram.names, histogram, tuple(findings), seconds)

@@ -103,6 +103,11 @@ class SlotSpec:
         return cls(data["name"], dtype, row_shape, padding, data["index"], data["maximum"])
 
 
+def padding_inputs(slots: Sequence[SlotSpec], rows: int) -> dict[str, Tensor]:
+    """A call's keyword tensors, each ``[rows, *row_shape]``, in which every row is padding."""
+    return {slot.name: torch.full((rows, *slot.row_shape), slot.pad_value, dtype=slot.dtype) for slot in slots}
+
+
 class SlotBuffers:
     """Static buffers of all slots at the largest batch size; smaller programs read their leading rows.
 

@@ -27,7 +27,7 @@ from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, operator_calls, table_entry
 from .programs import HostProgram, Progress, compile_graphs
 from .single_operator import single_operator_graph
-from .step import Step
+from .step import FedStep
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class OperatorComparison:
 
 
 def compare_operators(
-    step: Step, numerics: Numerics, progress: Progress = lambda done, total: None
+    step: FedStep, numerics: Numerics, progress: Progress = lambda done, total: None
 ) -> list[OperatorComparison]:
     """Compare every operator of ``step``; ``progress`` counts the programs that are compiled.
 

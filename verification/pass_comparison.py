@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from torch import Tensor, fx
 
-from ..compiler.capture.capture import CapturedGraph
-from ..compiler.regions.cut import CutGraph
+from ..compiler.regions.cut import StepInput, StepValue
+from ..compiler.steps.captured_step import CapturedStep
+from ..compiler.steps.decode_steps import as_fed, tensors_of
 from ..passes.carrier import carry
 from ..passes.context import PassContext
-from ..passes.observer import PassRecord
+from ..passes.observer import AfterPass, PassRecord
 from .distance import Difference, difference
 from .observed import run_observed
-from .step import Step, as_fed, pass_step, tensors_of
+from .step import FedStep
 from .step_memory import StepMemory
 
 CUT = "cut into regions"
@@ -31,31 +32,33 @@ class PassComparison:
     mismatched: int
 
 
-def compare_passes(
-    graph: CapturedGraph, inputs: Mapping[str, Tensor], target: str = "host"
-) -> tuple[Step, list[PassComparison]]:
-    """Run the passes on a captured call with these keyword tensors, and interpret the graph after each.
+class PassObserver:
+    """Compares the graph of each step after every pass, for a call with the keyword tensors that a batch size has.
 
     The tensors and the model's own stay as they are.
-
-    Raises:
-        GraphError: the graph breaks an invariant of the lowering.
     """
-    tensors = tensors_of(graph, inputs)
-    updated = [index for index, one in enumerate(graph.inputs) if one.role == "kv"]
-    expected = _run_captured(graph.module, tensors, updated)
-    comparisons: list[PassComparison] = []
 
-    def compare(record: PassRecord, module: fx.GraphModule, context: PassContext) -> None:
-        actual = _run_passed(module, context, tensors, updated)
-        comparisons.append(_judge(record.name, record.changed, actual, expected))
+    def __init__(self, inputs: Mapping[int, Mapping[str, Tensor]]):
+        self._inputs = inputs
+        self.comparisons: dict[int, list[PassComparison]] = {size: [] for size in inputs}
 
-    return pass_step(graph, tensors, target, compare), comparisons
+    def __call__(self, captured: CapturedStep) -> AfterPass:
+        """What ``decode_steps`` asks an observer for."""
+        graph = captured.graph
+        tensors = tensors_of(graph, self._inputs[captured.size])
+        updated = [index for index, one in enumerate(graph.inputs) if one.role == "kv"]
+        expected = _run_captured(graph.module, tensors, updated)
+
+        def compare(record: PassRecord, module: fx.GraphModule, context: PassContext) -> None:
+            actual = _run_passed(module, context, tensors, updated)
+            self.comparisons[captured.size].append(_judge(record.name, record.changed, actual, expected))
+
+        return compare
 
 
-def compare_cut(step: Step, cut: CutGraph) -> PassComparison:
+def compare_cut(step: FedStep) -> PassComparison:
     """Interpret each region by itself, and write what it updates over its memory before the next one starts."""
-    return _judge(CUT, len(cut.regions), _run_cut(cut, step), run_observed(step.module, step.inputs))
+    return _judge(CUT, len(step.cut.regions), _run_cut(step), run_observed(step.module, step.inputs))
 
 
 def _run_captured(module: fx.GraphModule, tensors: Sequence[Tensor], updated: Sequence[int]) -> list[Tensor]:
@@ -78,15 +81,13 @@ def _run_passed(
     return [*outputs[: len(outputs) - len(context.aliases)], *(memory[index] for index in updated)]
 
 
-def _run_cut(cut: CutGraph, step: Step) -> list[Tensor]:
+def _run_cut(step: FedStep) -> list[Tensor]:
     """Outputs in the order of the step's graph."""
     memory = StepMemory(step.inputs)
-    for region in cut.regions:
-        results = run_observed(region.module, list(map(memory.read, region.inputs)))
-        # All first: a result may be a view of memory that another one is written to.
-        for place, result in zip(region.outputs, [one.clone() for one in results], strict=True):
-            memory.write(place, result)
-    return list(map(memory.read, [*cut.results, *step.aliases.values()]))
+    for region in step.cut.regions:
+        memory.run(region)
+    results = [StepValue(name) for name in step.cut.results]
+    return list(map(memory.read, [*results, *map(StepInput, step.aliases.values())]))
 
 
 def _with_copies(tensors: Sequence[Tensor], updated: Sequence[int]) -> list[Tensor]:

@@ -18,7 +18,7 @@ from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, table_entry
 from .pieces import cut_after
 from .programs import Progress, compile_regions
-from .step import Step
+from .step import FedStep
 from .step_memory import StepMemory, carried_by_place
 
 LARGEST_SHARE = 1e-4
@@ -57,16 +57,16 @@ class RegionComparison:
 
 
 def compare_regions(
-    step: Step, cut: CutGraph, numerics: Numerics, progress: Progress = lambda done, total: None
+    step: FedStep, numerics: Numerics, progress: Progress = lambda done, total: None
 ) -> list[RegionComparison]:
-    """Compare the regions of ``step`` that ``cut_steps`` makes; equal ones run one program.
+    """Compare the regions of ``step`` that are compiled; equal ones run one program.
 
     Raises:
         LoweringError: an operator has no lowering.
         CompileError: the compiler refused a program.
     """
     comparisons = []
-    for fed in _run_regions(step.inputs, step.carried, cut, numerics, progress):
+    for fed in _run_regions(step.inputs, step.carried, step.cut, numerics, progress):
         comparison = _judge(fed)
         if numerics == "exact" and not comparison.within_bar:
             pieces = _compare_pieces(fed, numerics)
@@ -81,7 +81,7 @@ def compare_regions(
 
 @dataclass(frozen=True)
 class _FedRegion:
-    """A region, what it was fed, and its results from both sides; ``carried`` as in ``Step``, but by place."""
+    """A region, what it was fed, and its results from both sides; ``carried`` as in ``FedStep``, but by place."""
 
     region: Region
     inputs: Sequence[Tensor]

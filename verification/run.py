@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-from ..compiler.capture.capture import capture
 from ..compiler.lowering.options import Numerics
-from ..compiler.regions.cut import CutGraph
+from ..compiler.steps.decode_steps import decode_steps, observe_nothing
 from ..compiler.steps.pipeline import check_numerics, count_calls
+from ..compiler.targets.table import find_target
 from ..model.accuracy.golden_pool import golden_of, make_pool
-from ..model.accuracy.teacher_forced import ForcedRequest, add_prompts, golden_inputs
+from ..model.accuracy.teacher_forced import add_prompts, golden_inputs
 from ..model.checkpoint.loader import open_checkpoint
-from ..model.requests import RequestPool
 from ..reporting import Say
 from .operator_comparison import OperatorComparison, compare_operators
-from .pass_comparison import PassComparison, compare_cut, compare_passes
+from .pass_comparison import PassComparison, PassObserver, compare_cut
 from .region_comparison import RegionComparison, compare_regions
-from .step import Step, cut_steps, pass_step, tensors_of
+from .step import FedStep, feed
 
 LEVELS = (1, 2, 3)
 """Passes and the cut, operators, regions."""
@@ -69,40 +68,29 @@ def run_verify(
     prompts = sorted(golden.prompts.values(), key=lambda prompt: -prompt.length)
     say(f"prefilling {max(batch_sizes)} requests")
     forced = add_prompts(pool, list(islice(cycle(prompts), max(batch_sizes))))
-    passed = [_pass_batch(pool, forced[:size], levels, say) for size in sorted(set(batch_sizes))]
-    cuts = cut_steps([batch.step for batch in passed])
-    batches = [_verify_batch(batch, cut, mode, levels, say) for batch, cut in zip(passed, cuts, strict=True)]
+    inputs = {size: golden_inputs(pool, forced[:size]) for size in sorted(set(batch_sizes))}
+    passes = PassObserver(inputs)
+    observe = passes if 1 in levels else observe_nothing
+    steps = decode_steps(pool.model, list(inputs), find_target("host"), "regions", observe=observe, say=say)
+    batches = [
+        _verify_batch(step.size, feed(step, inputs[step.size]), passes.comparisons[step.size], mode, levels, say)
+        for step in reversed(steps)
+    ]
     return VerifyReport(numerics, batches, all(_agrees(batch, mode) for batch in batches))
 
 
-@dataclass(frozen=True)
-class _PassedBatch:
-    """A step of ``size`` requests after the passes, and what they did."""
-
-    size: int
-    step: Step
-    passes: list[PassComparison]
-
-
-def _pass_batch(pool: RequestPool, batch: Sequence[ForcedRequest], levels: Collection[int], say: Say) -> _PassedBatch:
-    inputs = golden_inputs(pool, batch)
-    graph = capture(pool.model, inputs)
-    if 1 in levels:
-        step, passes = compare_passes(graph, inputs)
-    else:
-        step, passes = pass_step(graph, tensors_of(graph, inputs)), []
-    say(f"batch {len(batch)}: {count_calls(step.module)} nodes, {len(passes)} passes compared")
-    return _PassedBatch(len(batch), step, passes)
-
-
 def _verify_batch(
-    batch: _PassedBatch, cut: CutGraph, numerics: Numerics, levels: Collection[int], say: Say
+    size: int,
+    step: FedStep,
+    compared: Sequence[PassComparison],
+    numerics: Numerics,
+    levels: Collection[int],
+    say: Say,
 ) -> BatchVerification:
-    step, size = batch.step, batch.size
-    passes = [*batch.passes, compare_cut(step, cut)] if 1 in levels else []
+    passes = [*compared, compare_cut(step)] if 1 in levels else []
     operators = compare_operators(step, numerics) if 2 in levels else []
     say(f"batch {size}: {len(operators)} operator signatures compared")
-    regions = compare_regions(step, cut, numerics) if 3 in levels else []
+    regions = compare_regions(step, numerics) if 3 in levels else []
     say(f"batch {size}: {len(regions)} regions compared")
     return BatchVerification(size, count_calls(step.module), passes, operators, regions)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import cycle, islice, takewhile
 from pathlib import Path
 
 from torch import Tensor
 
-from ...compiler.capture.capture import capture
 from ...compiler.graphs.graph_file import SavedGraph
-from ...compiler.regions.cut import CutGraph, Place
-from ...compiler.regions.cut_graph import cut_graph
-from ...compiler.steps.decode_steps import slots_of
-from ...compiler.steps.pass_captured import pass_captured
+from ...compiler.regions.cut import CutGraph, Region
+from ...compiler.steps.decode_steps import decode_step
 from ...compiler.steps.pipeline import check_graph_mode, check_numerics
 from ...compiler.targets.table import find_target
 from ...engine.decode_source import DecodeOptions
@@ -23,8 +20,7 @@ from ...model.accuracy.teacher_forced import add_prompts, golden_inputs
 from ...model.checkpoint.loader import open_checkpoint
 from ...reporting import Say
 from ...settings import settings
-from ...verification.observed import run_observed
-from ...verification.step import as_fed, tensors_of
+from ...verification.step_memory import StepMemory
 from ..subjects.values import record_values, set_inputs
 
 StepTracer = Callable[[int | None], SavedGraph]
@@ -67,25 +63,18 @@ def step_with_values(
     inputs = golden_inputs(pool, add_prompts(pool, list(islice(cycle(prompts), batch_size))))
 
     def trace(limit: int | None = None) -> SavedGraph:
-        graph = capture(pool.model, inputs)
-        tensors = tensors_of(graph, inputs)
-        context = pass_captured(graph, found, slots_of(pool.model), limit=limit).context
-        fed = as_fed(tensors, context)
-        cut = cut_graph(graph.module, context.aliases, context.stage_names, whole=mode == "whole")
-        chosen = choose_region(cut.regions, region)
-        set_inputs(chosen.module, _fed_to(cut, chosen.name, fed))
+        step = decode_step(pool.model, batch_size, found, mode, pass_limit=limit)
+        chosen = choose_region(step.cut.regions, region)
+        set_inputs(chosen.module, _fed_to(step.cut, chosen, step.fed(inputs)))
         record_values(chosen.module)
         return SavedGraph(chosen.module, chosen.aliases, target, chosen.stage_names, numerics, chosen.name)
 
     return trace
 
 
-def _fed_to(cut: CutGraph, name: str, inputs: list[Tensor]) -> list[Tensor]:
+def _fed_to(cut: CutGraph, wanted: Region, inputs: list[Tensor]) -> list[Tensor]:
     """What a region is fed, given what the step is; the regions before it run in eager PyTorch."""
-    values: dict[Place, Tensor] = dict(enumerate(inputs))
-    for region in cut.regions:
-        fed = [values[place] for place in region.inputs]
-        if region.name == name:
-            return fed
-        values.update(zip(region.outputs, run_observed(region.module, fed), strict=True))
-    raise AssertionError(f"region {name} was chosen among others")
+    memory = StepMemory(inputs)
+    for region in takewhile(lambda region: region is not wanted, cut.regions):
+        memory.run(region)
+    return [memory.read(place).clone() for place in wanted.inputs]

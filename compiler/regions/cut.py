@@ -7,17 +7,31 @@ from dataclasses import dataclass
 from torch import fx
 
 
-@dataclass(frozen=True, order=True)
-class RootSlice:
-    """``count`` leading rows, from row ``first`` on, of the step's input at index ``root``."""
+@dataclass(frozen=True)
+class Rows:
+    """``count`` leading rows of a tensor, from row ``first`` on."""
 
-    root: int
     first: int
     count: int
 
 
-Place = int | RootSlice | str
-"""Where a value is between regions: an index of the step's inputs, rows of an updated one, or its name in the graph."""
+@dataclass(frozen=True)
+class StepInput:
+    """The step's input of that index, or with ``rows`` these of an updated one."""
+
+    index: int
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True)
+class StepValue:
+    """What a region computes and hands on, or returns, by its name in the graph."""
+
+    name: str
+
+
+Place = StepInput | StepValue
+"""Where a value is between regions."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class Region:
     def aliases(self) -> dict[int, int]:
         """Output index -> index of the input whose memory it takes over."""
         places = enumerate(self.outputs)
-        return {index: self.inputs.index(place) for index, place in places if not isinstance(place, str)}
+        return {index: self.inputs.index(place) for index, place in places if isinstance(place, StepInput)}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from torch import fx
 from ...passes.context import STAGE, arguments, output_node, placeholders
 from ...passes.lazy_module import lazy_module
 from ...passes.result_type import as_type
-from .cut import CutGraph, Place, Region
+from .cut import CutGraph, Place, Region, StepInput, StepValue
 from .region_order import check_order, region_graph
 from .root_versions import LAYOUTS, RootVersions, effective_stages
 
@@ -124,14 +124,14 @@ class _RegionGraph:
         if node not in self._copies:
             held = self._facts.versions.held.get(node)
             if node.op == "placeholder":
-                self._copies[node] = self.input(self._facts.positions[node], node)
+                self._copies[node] = self.input(StepInput(self._facts.positions[node]), node)
             elif self._facts.is_free(node):
                 self.add(node)
             elif held is not None:
-                root = self.input(held.root, self._facts.inputs[held.root])
+                root = self.input(StepInput(held.root), self._facts.inputs[held.root])
                 self._copies[node] = self.shaped_like(node, root)
             else:
-                self._copies[node] = self.input(node.name, node)
+                self._copies[node] = self.input(StepValue(node.name), node)
         return self._copies[node]
 
     def input(self, place: Place, like: fx.Node) -> fx.Node:
@@ -163,12 +163,12 @@ def _make_region(facts: _Facts, group: int, nodes: Sequence[fx.Node], stage_name
     for node in nodes:
         region.add(node)
     leaving = [node for node in nodes if facts.leaves(node)]
-    places: list[Place] = [node.name for node in leaving]
+    places: list[Place] = [StepValue(node.name) for node in leaving]
     results = [region.value(node) for node in leaving]
     for root, node in facts.updated(group).items():
         source = facts.inputs[root]
-        region.input(root, source)
-        places.append(root)
+        region.input(StepInput(root), source)
+        places.append(StepInput(root))
         results.append(region.shaped_like(source, region.value(node)))
     region.graph.output(tuple(results))
     stages = sorted({facts.stages[node] for node in nodes})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import networkx
 
 from ...errors import GraphError
-from .cut import Place, Region
+from .cut import Place, Region, StepValue
 
 
 def region_graph(regions: Sequence[Region]) -> networkx.DiGraph:
@@ -24,8 +24,8 @@ def region_graph(regions: Sequence[Region]) -> networkx.DiGraph:
         for place in region.inputs:
             if place in makers:
                 graph.add_edge(makers[place], number)
-            elif isinstance(place, str):
-                raise GraphError(f"region {region.name!r} reads {place!r}, which no earlier region makes")
+            elif isinstance(place, StepValue):
+                raise GraphError(f"region {region.name!r} reads {place.name!r}, which no earlier region makes")
             readers.setdefault(place, []).append(number)
         for place in region.outputs:
             graph.add_edges_from((reader, number) for reader in readers.pop(place, []) if reader != number)

@@ -10,12 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .cut import CutGraph, Region, RootSlice
+from .cut import CutGraph, Region, Rows, StepInput
 from .root_slices import slice_roots
 from .root_use import RootUse, root_use
-
-Rows = tuple[int, int]
-"""First row, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +24,12 @@ class RootPartition:
     def joined(self, cut: CutGraph, names: Sequence[str]) -> RootPartition:
         """The partition for another step too, whose inputs have these names."""
         uses = dict(self.uses)
-        updated = {place for region in cut.regions for place in region.outputs if isinstance(place, int)}
+        updated = {place for region in cut.regions for place in region.outputs if isinstance(place, StepInput)}
         for region in cut.regions:
             for index, place in enumerate(region.inputs):
-                if isinstance(place, int) and place in updated:
-                    uses[names[place]] = uses.get(names[place], frozenset()) | {root_use(region, index)}
+                if isinstance(place, StepInput) and place in updated:
+                    name = names[place.index]
+                    uses[name] = uses.get(name, frozenset()) | {root_use(region, index)}
         return RootPartition(uses)
 
     def slices(self) -> dict[str, tuple[Rows, ...]]:
@@ -47,22 +45,21 @@ class RootPartition:
 def _sliced(region: Region, names: Sequence[str], slices: Mapping[str, tuple[Rows, ...]]) -> Region:
     chosen = {}
     for index, place in enumerate(region.inputs):
-        rows = slices.get(names[place], ()) if isinstance(place, int) else ()
-        if isinstance(place, int) and len(rows) > 1:
+        divided = slices.get(names[place.index], ()) if isinstance(place, StepInput) else ()
+        if len(divided) > 1:
             use = root_use(region, index)
-            first, end = next(one for one in rows if one[0] <= use.first < one[1])
-            chosen[index] = RootSlice(place, first, end - first)
+            chosen[index] = next(rows for rows in divided if rows.first <= use.first < rows.first + rows.count)
     return slice_roots(region, chosen)
 
 
 def _divided(uses: Iterable[RootUse]) -> tuple[Rows, ...]:
     """The uses rounded to rows where a root can be cut, those that overlap made one."""
     step = math.lcm(*(use.step for use in uses))
-    slices: list[Rows] = []
+    slices: list[tuple[int, int]] = []
     for use in sorted(uses, key=lambda use: use.first):
         first, end = use.first // step * step, min(-(-use.end // step) * step, use.rows)
         if slices and first < slices[-1][1]:
             slices[-1] = slices[-1][0], max(end, slices[-1][1])
         else:
             slices.append((first, end))
-    return tuple(slices)
+    return tuple(Rows(first, end - first) for first, end in slices)

@@ -16,7 +16,7 @@ from torch import fx
 from ...passes.context import arguments, placeholders
 from ...passes.lazy_module import lazy_module
 from ...passes.result_type import as_type
-from .cut import Region, RootSlice
+from .cut import Region, Rows
 from .root_use import ROW_ACCESSES, held_nodes, row_elements, static_rows
 from .root_versions import LAYOUTS
 
@@ -26,11 +26,11 @@ _SAME_ELEMENTS = LAYOUTS | {aten.expand.default}
 """Operators whose elements are those of their first argument."""
 
 
-def slice_roots(region: Region, slices: Mapping[int, RootSlice]) -> Region:
+def slice_roots(region: Region, slices: Mapping[int, Rows]) -> Region:
     """``region`` with slices in the place of some of its inputs, by their index; it touches no other rows of them."""
     if not slices:
         return region
-    places = {region.inputs[index]: slices[index] for index in slices}
+    places = {place: replace(place, rows=slices[i]) for i, place in enumerate(region.inputs) if i in slices}
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     output = graph.graph_copy(region.module.graph, copies)  # pyright: ignore[reportArgumentType]
@@ -46,7 +46,7 @@ def slice_roots(region: Region, slices: Mapping[int, RootSlice]) -> Region:
     )
 
 
-def _narrow(root: fx.Node, rows: RootSlice) -> None:
+def _narrow(root: fx.Node, rows: Rows) -> None:
     """Make a placeholder the rows of a root, and every access to it relative to the first of them."""
     width = row_elements(root)
     held, moved = held_nodes(root), _Positions()

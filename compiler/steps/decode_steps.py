@@ -1,193 +1,167 @@
-"""A decode step for a ladder of batch sizes: captured, passed and cut into regions, each of which is then compiled."""
+"""A decode step as it is compiled: captured, checked, passed, cut into regions that take slices of cache roots.
+
+Whoever compiles a step, dumps it, checks it, verifies it or bisects it asks here, so that all look at the same graphs.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import CaptureError
-from ...passes.float8 import FORMATS
-from ...runtime.plan import GraphMode, ReplayPlan
-from ...runtime.slots import SlotSpec
-from ...runtime.stats import CompileReport
-from ..capture.capture import CapturedGraph, capture
-from ..regions.cut import CutGraph, Region
+from ...passes.carrier import carry
+from ...passes.context import PassContext
+from ...passes.observer import AfterPass
+from ...reporting import Say
+from ...runtime.plan import GraphMode
+from ..capture.capture import CapturedGraph
+from ..regions.cut import CutGraph, Rows
 from ..regions.cut_graph import cut_graph
-from ..regions.root_partition import RootPartition, Rows
-from ..targets.base import Target
+from ..regions.root_partition import RootPartition
+from .captured_step import CapturedStep, capture_step
 from .pass_captured import pass_captured
-from .pipeline import PassedGraph, count_calls
-from .step_plan import plan_step
-
-Started = TypeVar("Started")
-"""What stands for the program of a region from when it is started until it is compiled."""
-
-
-class NamedProgram(Protocol):
-    """What a step's plan and report say of a program."""
-
-    @property
-    def name(self) -> str:
-        """What plans call it."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that it took to compile it or to find it."""
-        ...
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether it was found in the store."""
-        ...
+from .pipeline import NamedTarget, PassedGraph
 
 
 @dataclass(frozen=True)
-class CutStep:
-    """One batch size, cut into regions; ``capture_s`` are the seconds of the capture."""
+class DecodeStep:
+    """One batch size as it is compiled.
 
-    size: int
+    Attributes:
+        unsliced: the regions on whole cache roots.
+        slices: rows of each updated input, by its name, as all batch sizes divide them.
+        cut: the regions that are compiled: with these slices.
+        slicing_s: seconds that it took to slice them.
+    """
+
     mode: GraphMode
-    graph: CapturedGraph
+    captured: CapturedStep
     passed: PassedGraph
     unsliced: CutGraph
-    capture_s: float
+    slices: Mapping[str, tuple[Rows, ...]]
+    cut: CutGraph
+    slicing_s: float
+
+    @property
+    def size(self) -> int:
+        """Requests of the step."""
+        return self.captured.size
+
+    @property
+    def graph(self) -> CapturedGraph:
+        """What was captured; the passes changed its module in place."""
+        return self.captured.graph
 
     @property
     def input_names(self) -> list[str]:
         """Qualified names of the step's inputs."""
         return [one.qualified_name for one in self.graph.inputs]
 
-
-@dataclass(frozen=True)
-class StartedStep(Generic[Started]):
-    """A step whose programs are being compiled; ``programs`` has one entry for each region.
-
-    ``sliced`` are the regions with the given ``slices`` of updated inputs. ``lowering_s`` are the seconds for slicing
-    and starting.
-    """
-
-    cut: CutStep
-    slices: Mapping[str, tuple[Rows, ...]]
-    sliced: CutGraph
-    programs: list[Started]
-    lowering_s: float
-
-    def plan(self, programs: Sequence[NamedProgram]) -> ReplayPlan:
-        """How the step is replayed with ``programs``, one for each region."""
-        names = [program.name for program in programs]
-        return plan_step(self.cut.size, self.cut.graph, self.cut.passed.context, self.sliced, names)
-
-    def report(self, programs: Sequence[NamedProgram], known: Collection[str]) -> CompileReport:
-        """How the step was compiled; ``known`` are the names of programs that earlier steps had compiled."""
-        named = {program.name: program for program in programs}
-        passed = self.cut.passed
-        return CompileReport(
-            batch_size=self.cut.size,
-            mode=self.cut.mode,
-            nodes=passed.nodes,
-            regions=len(programs),
-            programs=len(named),
-            stored=sum(program.is_stored for program in named.values()),
-            capture_s=self.cut.capture_s,
-            passes_s=passed.passes_s,
-            lowering_s=self.lowering_s,
-            compile_s=sum(program.seconds for name, program in named.items() if name not in known),
-            passes=passed.passes,
-            region_nodes=tuple(count_calls(region.module) for region in self.sliced.regions),
-            program_s={name: program.seconds for name, program in named.items()},
-        )
+    def fed(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        """The tensors that programs of the step are given for a call with these keyword tensors."""
+        return as_fed(tensors_of(self.graph, inputs), self.passed.context)
 
 
-def start_steps(
+Observe = Callable[[CapturedStep], AfterPass]
+"""Called with each step before its passes; what it returns is called with the graph as each pass left it."""
+
+
+def observe_nothing(captured: CapturedStep) -> AfterPass:
+    """Looks at no pass."""
+    return lambda record, module, context: None
+
+
+def decode_steps(
     model: nn.Module,
-    slots: Sequence[SlotSpec],
     sizes: Sequence[int],
-    target: Target,
+    target: NamedTarget,
     mode: GraphMode,
-    start: Callable[[Region, int], Started],
-    say: Callable[[str], None],
-) -> list[StartedStep[Started]]:
-    """Every size, largest first. ``start`` is called with each region and its batch size as soon as it is known.
+    *,
+    pass_limit: int | None = None,
+    observe: Observe = observe_nothing,
+    take: Callable[[DecodeStep], None] = lambda step: None,
+    captured: Callable[[nn.Module, int], CapturedStep] = capture_step,
+    say: Say = lambda line: None,
+) -> list[DecodeStep]:
+    """A ladder of batch sizes, largest first, as ``compile_decode`` compiles it for ``target``; no compiler is needed.
+
+    In mode "regions" all sizes share one division of cache roots into slices, so a step depends on the ladder.
+
+    Args:
+        pass_limit: the ``limit`` of ``pass_graph``.
+        take: called with each step as soon as it is known, and again if a smaller one changed its slices.
+        captured: gives the captured step of a size.
 
     Raises:
         CaptureError: a step is not one static graph, or returns what programs cannot return.
+        ConfigError: nothing is known about the target.
         GraphError: a graph breaks an invariant of the lowering.
     """
-    started: list[StartedStep[Started]] = []
+    steps: list[DecodeStep] = []
     partition = RootPartition()
-    for size in sorted(sizes, reverse=True):
-        cut = _cut_step(model, slots, size, target, mode)
+    for size in sorted(set(sizes), reverse=True):
+        step = _passed_step(model, captured(model, size), target, mode, pass_limit, observe)
         if mode == "regions":
-            partition = partition.joined(cut.unsliced, cut.input_names)
-        started.append(_start_step(cut, partition, start))
-        say(f"batch {size}: captured, {cut.passed.nodes} nodes in {len(cut.unsliced.regions)} regions")
+            partition = partition.joined(step.unsliced, step.input_names)
+        steps.append(_sliced(step, partition))
+        take(steps[-1])
+        say(f"batch {size}: captured, {step.passed.nodes} nodes in {len(step.unsliced.regions)} regions")
     # A smaller size may touch rows together that the slices of a larger one had apart.
-    return [one if one.slices == partition.slices() else _start_step(one.cut, partition, start) for one in started]
+    for index, step in enumerate(steps):
+        if step.slices != partition.slices():
+            steps[index] = _sliced(step, partition)
+            take(steps[index])
+    return steps
 
 
-def slots_of(model: nn.Module) -> tuple[SlotSpec, ...]:
-    """The inputs that a model declares; raises CaptureError if it declares none."""
-    slots: Any = getattr(model, "decode_slots", None)
-    if not slots or not all(isinstance(slot, SlotSpec) for slot in slots):
-        raise CaptureError(
-            f"{type(model).__name__} declares no decode_slots: give it an attribute decode_slots with a SlotSpec for "
-            "each argument of forward"
-        )
-    return tuple(slots)
+def decode_step(
+    model: nn.Module, size: int, target: NamedTarget, mode: GraphMode, *, pass_limit: int | None = None
+) -> DecodeStep:
+    """The step that is compiled if ``size`` is the only batch size; see ``decode_steps``."""
+    (step,) = decode_steps(model, [size], target, mode, pass_limit=pass_limit)
+    return step
 
 
-def _cut_step(model: nn.Module, slots: Sequence[SlotSpec], size: int, target: Target, mode: GraphMode) -> CutStep:
-    start = time.perf_counter()
-    examples = {spec.name: torch.full((size, *spec.row_shape), spec.pad_value, dtype=spec.dtype) for spec in slots}
-    graph = capture(model, examples)
-    _check_names(model, graph)
-    _check_results(model, graph, size)
-    capture_s = time.perf_counter() - start
-    passed = pass_captured(graph, target, slots)
+def tensors_of(graph: CapturedGraph, inputs: Mapping[str, Tensor]) -> list[Tensor]:
+    """The tensor behind each placeholder as captured: the model's own, or one of a call's keyword tensors."""
+    owned = [inputs[one.qualified_name] if one.tensor is None else one.tensor for one in graph.inputs]
+    return [tensor.detach() for tensor in owned]
+
+
+def as_fed(tensors: Sequence[Tensor], context: PassContext) -> list[Tensor]:
+    """Tensors in the types and arrangements that the passes asked for; one of equal type or width shares memory."""
+    fed = list(tensors)
+    for index, carrier in context.carriers.items():
+        fed[index] = carry(fed[index], carrier)
+    for index, layout in context.layouts.items():
+        fed[index] = layout.arrange(fed[index])
+    return fed
+
+
+def _passed_step(
+    model: nn.Module,
+    captured: CapturedStep,
+    target: NamedTarget,
+    mode: GraphMode,
+    pass_limit: int | None,
+    observe: Observe,
+) -> DecodeStep:
+    after_pass = observe(captured)
+    passed = pass_captured(captured.graph, target, captured.slots, after_pass, pass_limit)
     _check_result_types(model, passed)
     context = passed.context
     unsliced = cut_graph(passed.module, context.aliases, context.stage_names, whole=mode == "whole")
-    return CutStep(size, mode, graph, passed, unsliced, capture_s)
+    return DecodeStep(mode, captured, passed, unsliced, {}, unsliced, 0.0)
 
 
-def _start_step(
-    cut: CutStep, partition: RootPartition, start: Callable[[Region, int], Started]
-) -> StartedStep[Started]:
-    begun = time.perf_counter()
-    sliced = partition.applied(cut.unsliced, cut.input_names)
-    programs = [start(region, cut.size) for region in sliced.regions]
-    return StartedStep(cut, partition.slices(), sliced, programs, time.perf_counter() - begun)
-
-
-def _check_names(model: nn.Module, graph: CapturedGraph) -> None:
-    known = {name for name, _ in [*model.named_parameters(), *model.named_buffers()]}
-    unknown = [one.qualified_name for one in graph.inputs if one.role != "slot" and one.qualified_name not in known]
-    if unknown:
-        raise CaptureError(
-            f"{type(model).__name__} reads tensors {unknown} that it does not own: register them as buffers"
-        )
-
-
-def _check_results(model: nn.Module, graph: CapturedGraph, size: int) -> None:
-    (output,) = graph.module.graph.find_nodes(op="output")
-    shapes = [tuple(node.meta["val"].shape) for node in output.args[0]]
-    if not shapes or any(shape[:1] != (size,) for shape in shapes):
-        raise CaptureError(
-            f"{type(model).__name__} returns tensors of shapes {shapes} for a batch of {size}: every result of a "
-            f"decode step has a row for each request, [{size}, ...]"
-        )
-    float8 = [position for position, node in enumerate(output.args[0]) if node.meta["val"].dtype in FORMATS]
-    if float8:
-        raise CaptureError(
-            f"{type(model).__name__} returns float8 values (results {float8}): programs return them as bytes, so "
-            "return result.view(torch.uint8), or a wider type"
-        )
+def _sliced(step: DecodeStep, partition: RootPartition) -> DecodeStep:
+    start = time.perf_counter()
+    cut = partition.applied(step.unsliced, step.input_names)
+    return replace(step, slices=partition.slices(), cut=cut, slicing_s=time.perf_counter() - start)
 
 
 def _check_result_types(model: nn.Module, passed: PassedGraph) -> None:

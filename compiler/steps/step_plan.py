@@ -9,7 +9,7 @@ from torch import fx
 from ...passes.context import PassContext, placeholders
 from ...runtime.plan import InputBinding, RegionPlan, ReplayPlan
 from ..capture.capture import CapturedGraph, GraphInput
-from ..regions.cut import CutGraph, Place, Region, RootSlice
+from ..regions.cut import CutGraph, Place, Region, StepValue
 
 
 def plan_step(
@@ -45,22 +45,19 @@ class _Planner:
         )
 
     def _name(self, place: Place) -> str:
-        if isinstance(place, str):
-            return place
-        return self._inputs[place.root if isinstance(place, RootSlice) else place].qualified_name
+        return place.name if isinstance(place, StepValue) else self._inputs[place.index].qualified_name
 
     def _binding(self, place: Place, node: fx.Node) -> InputBinding:
-        if isinstance(place, str):
+        if isinstance(place, StepValue):
             value = node.meta["val"]
-            return InputBinding("value", place, value.dtype, tuple(value.shape), value.dtype)
-        index = place.root if isinstance(place, RootSlice) else place
-        one = self._inputs[index]
+            return InputBinding("value", place.name, value.dtype, tuple(value.shape), value.dtype)
+        one = self._inputs[place.index]
         return InputBinding(
             kind="slot" if one.role == "slot" else "kv" if one.role == "kv" else "weight",
             name=one.qualified_name,
             dtype=one.dtype,
             shape=one.shape,
-            carrier=self._context.carriers.get(index, one.dtype),
-            layout=self._context.layouts.get(index),
-            rows=(place.first, place.count) if isinstance(place, RootSlice) else None,
+            carrier=self._context.carriers.get(place.index, one.dtype),
+            layout=self._context.layouts.get(place.index),
+            rows=None if place.rows is None else (place.rows.first, place.rows.count),
         )

@@ -13,8 +13,9 @@ from ...runtime.plan import DecodePlan
 from ...runtime.stats import CompileReport
 from ...runtime.store.store import ArtifactStore
 from ..programs.region_lowering import RegionLowering
-from ..steps.decode_steps import StartedStep, slots_of, start_steps
+from ..steps.captured_step import slots_of
 from ..steps.pipeline import check_graph_mode, check_numerics
+from ..steps.started_steps import StartedStep, start_steps
 from ..targets.table import find_target
 from .pool import WorkerPool, worker_command
 from .programs import StoredProgram, Watch, WorkerPrograms, failed
@@ -66,7 +67,7 @@ def compile_into_store(
     lowering = RegionLowering(target, check_numerics(variant.numerics))
     with WorkerPool(command or worker_command(target.name, store), jobs) as pool:
         programs = WorkerPrograms(lowering, store, pool, assert_hit, watch)
-        started = start_steps(model, slots, variant.batch_sizes, target, mode, programs.add, progress)
+        started = start_steps(model, variant.batch_sizes, target, mode, programs.add, progress)
         made = programs.wait()
     # What the first slices of a root asked for and the last ones do not is stored, but no part of the result.
     uses = Counter(kind for step in started for kind in step.programs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from deepinfer_neuron.compiler.capture.capture import CapturedGraph, capture
-from deepinfer_neuron.compiler.regions.cut import CutGraph, Place, RootSlice
+from deepinfer_neuron.compiler.regions.cut import CutGraph, Place, StepValue
 from deepinfer_neuron.compiler.regions.cut_graph import cut_graph
 from deepinfer_neuron.passes.context import PassContext
 from deepinfer_neuron.passes.pipeline import run_passes
@@ -38,15 +38,16 @@ def run_regions(cut: CutGraph, memory: list[Tensor]) -> list[Tensor]:
     values: dict[str, Tensor] = {}
 
     def at(place: Place) -> Tensor:
-        if isinstance(place, RootSlice):
-            return memory[place.root].narrow(0, place.first, place.count)
-        return values[place] if isinstance(place, str) else memory[place]
+        if isinstance(place, StepValue):
+            return values[place.name]
+        tensor = memory[place.index]
+        return tensor if place.rows is None else tensor.narrow(0, place.rows.first, place.rows.count)
 
     for region in cut.regions:
         results = [one.clone() for one in fx.Interpreter(region.module).run(*map(at, region.inputs))]
         for place, result in zip(region.outputs, results, strict=True):
-            if isinstance(place, str):
-                values[place] = result
+            if isinstance(place, StepValue):
+                values[place.name] = result
             else:
                 at(place).copy_(result)
     return [values[name] for name in cut.results]

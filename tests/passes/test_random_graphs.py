@@ -7,8 +7,8 @@ import torch
 from deepinfer_neuron.compiler.capture.capture import GraphInput, capture
 from deepinfer_neuron.passes.interval import Interval
 from deepinfer_neuron.passes.pipeline import PASSES, run_passes
-from deepinfer_neuron.verification.pass_comparison import CUT, compare_cut, compare_passes
-from deepinfer_neuron.verification.step import cut_steps
+from deepinfer_neuron.verification.pass_comparison import CUT
+from fed_steps import compare_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import ROWS, STEP_LISTS, STEPS, RandomModel, example_inputs
@@ -45,8 +45,7 @@ def assert_every_pass_and_the_cut_agree(checked, steps, target):
     run_each_pass(checked, steps, target)
     names = ("x", "rows")
     graph = capture(RandomModel(steps), example_inputs())
-    step, comparisons = compare_passes(graph, dict(zip(names, example_inputs(), strict=True)))
-    comparisons.append(compare_cut(step, *cut_steps([step])))
+    _, comparisons = compare_call(graph, dict(zip(names, example_inputs(), strict=True)))
     assert [one.name for one in comparisons] == [*(entry.name for entry in PASSES), CUT]
     assert [one.name for one in comparisons if one.mismatched] == []
 

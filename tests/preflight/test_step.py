@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.errors import CaptureError, GraphError
 from deepinfer_neuron.preflight import step as step_module
 from deepinfer_neuron.preflight.check import check_module, merge_findings
 from deepinfer_neuron.preflight.rule import Finding
-from deepinfer_neuron.preflight.step import check_step
+from deepinfer_neuron.preflight.step import StepCheck, check_steps
 from deepinfer_neuron.runtime.slots import ZERO, SlotSpec
+
+
+def check_one(model: torch.nn.Module, batch_size: int, target: str) -> StepCheck:
+    (check,) = check_steps(model, [batch_size], find_target(target), "whole")
+    return check
 
 
 class Chooser(torch.nn.Module):
@@ -28,7 +34,7 @@ class Chooser(torch.nn.Module):
 
 
 def test_an_order_is_no_sort_for_a_device():
-    check = check_step(Chooser(), 2, "trn2")
+    check = check_one(Chooser(), 2, "trn2")
     assert check.findings == ()
     assert check.programs == 1
     assert check.operations["stablehlo.compare"] > 0
@@ -36,7 +42,7 @@ def test_an_order_is_no_sort_for_a_device():
 
 
 def test_what_a_device_refuses_is_found_with_its_line():
-    (finding,) = check_step(Chooser(shift=True), 2, "trn2").findings
+    (finding,) = check_one(Chooser(shift=True), 2, "trn2").findings
     assert finding.code == "EVRF022"
     assert finding.operation == "stablehlo.shift_right_arithmetic"
     assert finding.line is not None
@@ -45,9 +51,9 @@ def test_what_a_device_refuses_is_found_with_its_line():
 
 def test_errors_of_the_way_there_are_those_of_compiling():
     with pytest.raises(GraphError, match="needs int64"):
-        check_step(Chooser(dtype=torch.int64), 2, "trn2")
+        check_one(Chooser(dtype=torch.int64), 2, "trn2")
     with pytest.raises(CaptureError, match="declares no decode_slots"):
-        check_step(torch.nn.Linear(2, 2), 2, "trn2")
+        check_one(torch.nn.Linear(2, 2), 2, "trn2")
 
 
 def test_programs_are_checked_with_the_target_that_they_are_made_for(monkeypatch):
@@ -55,7 +61,7 @@ def test_programs_are_checked_with_the_target_that_they_are_made_for(monkeypatch
     monkeypatch.setattr(
         step_module, "check_module", lambda program, target: asked.append(target) or check_module(program, target)
     )
-    check_step(Chooser(), 1, "trn3")
+    check_one(Chooser(), 1, "trn3")
     assert asked == ["trn3"]
 
 

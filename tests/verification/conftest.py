@@ -6,7 +6,7 @@ from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_exp
 from deepinfer_neuron.model.kernels.normalization import rms_norm
 from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from deepinfer_neuron.runtime.slots import PaddingPolicy, SlotSpec
-from deepinfer_neuron.verification.step import trace_step
+from fed_steps import trace_call
 from kernel_fixtures import nki_standin  # noqa: F401
 from torch import nn
 
@@ -81,4 +81,4 @@ def inputs():
 
 @pytest.fixture(scope="module")
 def step(model, inputs):
-    return trace_step(model, inputs)
+    return trace_call(model, inputs)

@@ -3,15 +3,15 @@ import dataclasses
 import pytest
 import torch
 from deepinfer_neuron.compiler.capture.capture import capture
-from deepinfer_neuron.compiler.regions.cut import RootSlice
+from deepinfer_neuron.compiler.regions.cut import StepInput
 from deepinfer_neuron.compiler.regions.cut_graph import cut_graph
 from deepinfer_neuron.compiler.regions.root_partition import RootPartition
 from deepinfer_neuron.passes import pipeline
 from deepinfer_neuron.passes.context import placeholders, results
 from deepinfer_neuron.passes.observer import Pass
 from deepinfer_neuron.verification import pass_comparison
-from deepinfer_neuron.verification.pass_comparison import CUT, compare_cut, compare_passes
-from deepinfer_neuron.verification.step import cut_steps
+from deepinfer_neuron.verification.pass_comparison import CUT
+from fed_steps import compare_call
 from torch import nn
 
 aten = torch.ops.aten
@@ -32,8 +32,7 @@ class Formats(nn.Module):
 
 
 def compared(model, inputs):
-    step, comparisons = compare_passes(capture(model, inputs), inputs)
-    return step, [*comparisons, compare_cut(step, *cut_steps([step]))]
+    return compare_call(capture(model, inputs), inputs)
 
 
 def test_every_pass_and_the_cut_keep_every_bit(model, inputs):
@@ -74,8 +73,8 @@ def test_a_pass_that_changes_values_is_named(model, inputs, monkeypatch):
 
 @pytest.mark.parametrize("position", [0, 1], ids=["result", "cache"])
 def test_a_wrong_cut_is_found(model, inputs, monkeypatch, position):
-    def cut_wrongly(*arguments):
-        cut = cut_graph(*arguments)
+    def cut_wrongly(*arguments, **options):
+        cut = cut_graph(*arguments, **options)
         module = cut.regions[1 + (position == 0)].module
         output = results(module)[-1]
         with module.graph.inserting_after(output):
@@ -83,7 +82,7 @@ def test_a_wrong_cut_is_found(model, inputs, monkeypatch, position):
         output.replace_all_uses_with(wrong, lambda user: user is not wrong)
         return dataclasses.replace(cut)
 
-    monkeypatch.setattr("deepinfer_neuron.verification.step.cut_graph", cut_wrongly)
+    monkeypatch.setattr("deepinfer_neuron.compiler.steps.decode_steps.cut_graph", cut_wrongly)
     _, comparisons = compared(model, inputs)
     assert [one.name for one in comparisons if one.mismatched] == [pass_comparison.CUT]
 
@@ -100,9 +99,9 @@ def test_rows_of_another_layer_are_found(layers, layers_inputs, monkeypatch):
     def apply_to_the_first_layer(*arguments):
         cut = applied(*arguments)
         first, second, *rest = cut.regions
-        (rows,) = (place for place in first.inputs if isinstance(place, RootSlice))
+        (rows,) = (place for place in first.inputs if isinstance(place, StepInput) and place.rows)
         places = [
-            tuple(rows if isinstance(place, RootSlice) else place for place in group)
+            tuple(rows if isinstance(place, StepInput) and place.rows else place for place in group)
             for group in (second.inputs, second.outputs)
         ]
         second = dataclasses.replace(second, inputs=places[0], outputs=places[1])

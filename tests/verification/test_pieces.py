@@ -1,4 +1,5 @@
 import torch
+from deepinfer_neuron.compiler.regions.cut import StepValue
 from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_expand
 from deepinfer_neuron.verification.pieces import REST, cut_after
 from host_programs import trace
@@ -20,7 +21,7 @@ def test_pieces_end_in_the_operator_that_they_are_named_after():
         ["aten.add.Tensor"],
     ]
     assert [piece.name.split(" at ")[0] for piece in cut.regions] == ["aten.exp.default", "aten.exp.default", REST]
-    assert cut.regions[1].inputs == cut.regions[0].outputs == ("exp",)
+    assert cut.regions[1].inputs == cut.regions[0].outputs == (StepValue("exp"),)
 
 
 def test_pieces_in_order_give_the_bits_of_the_whole(step):
@@ -39,10 +40,10 @@ def test_items_of_a_result_stay_with_the_call_that_makes_it():
     graph = trace(lambda x: (torch.sort(x.neg(), stable=True)[0] + 1,), torch.randn(5))
     first, second = cut_after(graph, {}, lambda node: node.target is aten.sort.stable).regions
     assert targets(first)[:2] == ["aten.neg.default", "aten.sort.stable"]
-    assert first.outputs == second.inputs == ("getitem",)
+    assert first.outputs == second.inputs == (StepValue("getitem"),)
 
 
 def test_nothing_is_left_after_a_cut_at_the_end():
     graph = trace(lambda x: (x.neg().exp(),), torch.randn(5))
     (only,) = cut_after(graph, {}, lambda node: node.target is aten.exp.default).regions
-    assert only.outputs == ("exp",)
+    assert only.outputs == (StepValue("exp"),)

@@ -19,7 +19,8 @@ from deepinfer_neuron.model.kernels.normalization import rms_norm
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import target_numerics
 from deepinfer_neuron.model.weights import load_model
-from deepinfer_neuron.verification.step import Step, trace_step
+from deepinfer_neuron.verification.step import FedStep
+from fed_steps import trace_call
 from host_programs import trace
 from hypothesis import given, settings
 from random_graphs import STEP_LISTS, RandomModel, example_inputs
@@ -51,8 +52,8 @@ def assert_computes_the_same(module: fx.GraphModule) -> dict[str, Any]:
     return names
 
 
-def step_of(model: nn.Module, **inputs: Tensor) -> Step:
-    return trace_step(model, inputs, "trn2")
+def step_of(model: nn.Module, **inputs: Tensor) -> FedStep:
+    return trace_call(model, inputs, "trn2")
 
 
 class Doubling(nn.Module):
@@ -72,7 +73,7 @@ class Doubling(nn.Module):
 @given(STEP_LISTS)
 def test_random_graphs_compute_the_same(steps: list[str]) -> None:
     inputs = dict(zip(("x", "rows"), example_inputs(), strict=True))
-    assert_computes_the_same(trace_step(RandomModel(steps), inputs).module)
+    assert_computes_the_same(trace_call(RandomModel(steps), inputs).module)
 
 
 def test_loops_are_functions_of_their_own() -> None:

@@ -16,8 +16,7 @@ from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes.context import placeholders, results
-from deepinfer_neuron.verification.step import Step
-from graph_steps import options_of, subject_of, trace_function, trace_nano, trace_random
+from graph_steps import TracedStep, options_of, subject_of, trace_function, trace_nano, trace_random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import STEP_LISTS
@@ -38,7 +37,7 @@ class Recorder(fx.Interpreter):
         return value
 
 
-def eager_values(step: Step) -> dict[str, Tensor]:
+def eager_values(step: TracedStep) -> dict[str, Tensor]:
     recorder = Recorder(step.module)
     recorder.run(*(one.clone() for one in step.inputs))
     return recorder.values
@@ -116,7 +115,7 @@ def test_all_items_are_the_program_and_reads_are_its_edges(steps, target):
 
 
 @pytest.fixture(scope="module", params=["host", "trn2"])
-def nano(request: pytest.FixtureRequest, nano_a) -> tuple[Step, GraphSubject]:
+def nano(request: pytest.FixtureRequest, nano_a) -> tuple[TracedStep, GraphSubject]:
     step = trace_nano(nano_a, request.param)
     return step, subject_of(step, request.param)
 

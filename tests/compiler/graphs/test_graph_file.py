@@ -20,8 +20,7 @@ from deepinfer_neuron.compiler.regions.canonical import canonical_text
 from deepinfer_neuron.compiler.regions.cut import Region
 from deepinfer_neuron.errors import ArtifactError, GraphError
 from deepinfer_neuron.passes.context import STAGE
-from deepinfer_neuron.verification.step import Step, cut_steps
-from graph_steps import options_of, trace_function, trace_nano, trace_random
+from graph_steps import TracedStep, options_of, trace_function, trace_nano, trace_random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import STEP_LISTS
@@ -31,7 +30,7 @@ from torch._higher_order_ops.while_loop import while_loop
 aten = torch.ops.aten
 
 
-def saved_step(step: Step, target: str = "host") -> SavedGraph:
+def saved_step(step: TracedStep, target: str = "host") -> SavedGraph:
     return SavedGraph(step.module, step.aliases, target, step.stage_names, name="step")
 
 
@@ -71,8 +70,7 @@ def test_random_graphs_come_back(steps, target):
 @pytest.mark.parametrize("target", ["host", "trn2"])
 def test_a_decode_step_and_its_regions_come_back(nano_a, tmp_path, target):
     step = trace_nano(nano_a, target)
-    (cut,) = cut_steps([step])
-    parts = [saved_step(step, target), *(saved_region(region, target) for region in cut.regions)]
+    parts = [saved_step(step, target), *(saved_region(region, target) for region in step.cut.regions)]
     assert len(parts) == 21
     for saved in parts:
         save_graph(tmp_path / "graph.json", saved)

@@ -18,7 +18,7 @@ from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
 from deepinfer_neuron.runtime.devices.pjrt import PjrtDevice
-from deepinfer_neuron.verification.step import trace_step
+from fed_steps import trace_call
 from host_programs import aligned, trace
 
 TRN2 = replace(device_options("trn2"), int64=True)
@@ -43,12 +43,12 @@ def decode(nano_a):
 
 def test_a_decode_step_for_a_target_without_float8_holds_none(decode):
     model, inputs = decode
-    assert "f8E" not in lower_graph(trace_step(model, inputs).module, TRN2).text()
+    assert "f8E" not in lower_graph(trace_call(model, inputs).module, TRN2).text()
 
 
 @pytest.mark.slow
 def test_a_decode_step_has_the_bits_that_it_has_with_float8(decode):
-    step = trace_step(*decode)
+    step = trace_call(*decode)
     exact = HostTarget().lowering_options("exact")
     assert "f8E4M3FN" in lower_graph(step.module, exact).text()
     expected = run(step.module, step.inputs, exact)

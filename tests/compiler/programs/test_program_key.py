@@ -18,7 +18,7 @@ from deepinfer_neuron.compiler.capture.capture import capture
 from deepinfer_neuron.compiler.programs import program_key as program_key_module
 from deepinfer_neuron.compiler.programs import sources
 from deepinfer_neuron.compiler.programs.program_key import program_key
-from deepinfer_neuron.compiler.regions.cut import Region
+from deepinfer_neuron.compiler.regions.cut import Region, StepValue
 from deepinfer_neuron.compiler.regions.cut_graph import cut_graph
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.model.kernels import normalization
@@ -83,7 +83,7 @@ class Counter(torch.nn.Module):
 
 def test_aliases_count() -> None:
     region = region_of(Counter(), X)
-    copying = replace(region, outputs=tuple(f"value {index}" for index in range(len(region.outputs))))
+    copying = replace(region, outputs=tuple(StepValue(f"value {index}") for index in range(len(region.outputs))))
     assert region.aliases
     one, other = program_key(region, TARGET, OPTIONS), program_key(copying, TARGET, OPTIONS)
     assert one.parts["aliases"] != other.parts["aliases"]

@@ -8,7 +8,7 @@ import networkx
 import pytest
 import torch
 from deepinfer_neuron.compiler.regions.canonical import canonical_digest
-from deepinfer_neuron.compiler.regions.cut import CutGraph, Region
+from deepinfer_neuron.compiler.regions.cut import CutGraph, Region, StepInput
 from deepinfer_neuron.compiler.regions.region_order import check_order, region_graph
 from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes.context import STAGE, output_node
@@ -201,7 +201,7 @@ def test_two_stores_reach_one_memory_in_order():
 
     cut = cut_with_same_bits(Twice(), [torch.randn(2, 2, WIDTH), torch.tensor([0, 2])])
     first, second = cut.regions
-    (root,) = {place for region in cut.regions for place in region.outputs if isinstance(place, int)}
+    (root,) = {place for region in cut.regions for place in region.outputs if isinstance(place, StepInput)}
     assert root in first.inputs and root in second.inputs
     for region in cut.regions:
         ((output, source),) = region.aliases.items()

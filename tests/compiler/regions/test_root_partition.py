@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 
 def divided(*uses: RootUse) -> tuple[tuple[int, int], ...]:
-    return RootPartition({"root": frozenset(uses)}).slices()["root"]
+    """First row of each slice, and the one after the last."""
+    slices = RootPartition({"root": frozenset(uses)}).slices()["root"]
+    return tuple((rows.first, rows.first + rows.count) for rows in slices)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.regions.canonical import canonical_digest
-from deepinfer_neuron.compiler.regions.cut import CutGraph, RootSlice
+from deepinfer_neuron.compiler.regions.cut import CutGraph, StepInput
 from deepinfer_neuron.compiler.regions.root_partition import RootPartition
 from deepinfer_neuron.errors import InputError
 from deepinfer_neuron.passes.stage_boundary import stage_boundary
@@ -81,8 +81,8 @@ def roots(cut: CutGraph) -> list[tuple[int, int] | None]:
     """First row and number of rows of the root that each region takes; None for all."""
     taken = []
     for region in cut.regions:
-        places = [place for place in region.inputs if not isinstance(place, str)]
-        slices = [(place.first, place.count) for place in places if isinstance(place, RootSlice)]
+        places = [place for place in region.inputs if isinstance(place, StepInput)]
+        slices = [(place.rows.first, place.rows.count) for place in places if place.rows]
         taken.append(slices[0] if slices else None)
     return taken
 
