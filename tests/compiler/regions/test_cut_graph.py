@@ -8,7 +8,7 @@ import networkx
 import pytest
 import torch
 from deepinfer_neuron.compiler.regions.canonical import canonical_digest
-from deepinfer_neuron.compiler.regions.cut import CutGraph, Region, StepInput
+from deepinfer_neuron.compiler.regions.cut import CutGraph, Place, Region, StepInput, StepValue
 from deepinfer_neuron.compiler.regions.region_order import check_order, region_graph
 from deepinfer_neuron.errors import GraphError
 from deepinfer_neuron.passes.context import STAGE, output_node
@@ -165,8 +165,8 @@ def test_constants_are_made_where_they_are_used_and_weights_are_inputs():
             return x * ramp * self.weight
 
     first, second = cut_with_same_bits(Scaled(), [torch.randn(2, 4)]).regions
-    assert [type(place) for place in first.inputs] == [int, int]
-    assert [type(place) for place in second.inputs] == [str, int]
+    assert [type(place) for place in first.inputs] == [StepInput, StepInput]
+    assert [type(place) for place in second.inputs] == [StepValue, StepInput]
     assert canonical_digest(first) == canonical_digest(second)
 
 
@@ -210,7 +210,11 @@ def test_two_stores_reach_one_memory_in_order():
 
 
 def region(name: str, inputs: Sequence[int | str], outputs: Sequence[int | str]) -> Region:
-    return Region(name, fx.GraphModule({}, fx.Graph()), tuple(inputs), tuple(outputs))
+    return Region(name, fx.GraphModule({}, fx.Graph()), tuple(map(place_of, inputs)), tuple(map(place_of, outputs)))
+
+
+def place_of(short: int | str) -> Place:
+    return StepValue(short) if isinstance(short, str) else StepInput(short)
 
 
 def test_the_region_graph_orders_reads_before_the_update():
