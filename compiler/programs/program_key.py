@@ -17,8 +17,7 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
 from ...passes.context import placeholders
-from ...runtime.store.key import ArtifactKey
-from ...runtime.store.programs import PROGRAM
+from ...runtime.store.key import PROGRAM, ArtifactKey
 from ..lowering import lower
 from ..lowering.call_arguments import is_custom
 from ..lowering.decompose import Decompositions

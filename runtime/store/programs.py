@@ -5,10 +5,8 @@ from __future__ import annotations
 from ...errors import ArtifactError, StoreMissError
 from ..artifacts import Artifact, TensorType
 from .entry import Entry
+from .key import PROGRAM
 from .store import ArtifactStore, Made
-
-PROGRAM = "program"
-"""Kind of an entry that holds a compiled program, and name of its payload."""
 
 COMPILER_LOG = "compiler-log.txt"
 """What the compiler said about it, if it is a program of its own."""
