@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ..runtime.dtype_names import name_of
 from ..runtime.sources import source_digests
 from .checkpoint.fingerprint import checkpoint_fingerprint
 from .checkpoint.loader import Checkpoint
@@ -20,7 +21,7 @@ def model_identity(config: ModelConfig, geometry: CacheGeometry, numerics: Numer
     return {
         "config": values,
         "geometry": asdict(geometry),
-        "numerics": asdict(numerics) | {"dtype": str(numerics.dtype).removeprefix("torch.")},
+        "numerics": asdict(numerics) | {"dtype": name_of(numerics.dtype)},
         "sources": source_digests(f"{__package__}.decode"),
     }
 

@@ -13,6 +13,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from ...errors import CheckpointError
+from ...runtime.dtype_names import name_of
 from ..config import ModelConfig
 from ..engram_hash import EngramTables, build_engram_tables, load_engram_tables
 from .faults import fault_list
@@ -139,4 +140,4 @@ def _compare(expected: Mapping[str, TensorSpec], found: Mapping[str, StoredTenso
 
 
 def _text(spec: TensorSpec) -> str:
-    return f"{str(spec.dtype).removeprefix('torch.')} {list(spec.shape)}"
+    return f"{name_of(spec.dtype)} {list(spec.shape)}"
