@@ -25,7 +25,7 @@ from .plan import DecodePlan
 from .plan_sources import plan_sources
 from .runner import DecodeRunner
 from .sources import source_digests
-from .store.entry import Entry
+from .store.entry import StoredEntry
 from .store.key import ArtifactKey
 from .store.programs import find_program
 from .store.store import ArtifactStore, Made
@@ -185,7 +185,7 @@ def _load_programs(
     return dict(zip(plan.programs, loaded, strict=True))
 
 
-def _map_entry(entry: Entry) -> dict[str, Tensor]:
+def _map_entry(entry: StoredEntry) -> dict[str, Tensor]:
     names = [name for name in entry.manifest.files if name.endswith(".safetensors")]
     return {name: tensor for file in names for name, tensor in map_image(entry.path(file)).items()}
 
