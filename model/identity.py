@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..runtime.sources import source_digest
+from ..runtime.dtype_names import name_of
+from ..runtime.sources import source_digests
 from .checkpoint.fingerprint import checkpoint_fingerprint
 from .checkpoint.loader import Checkpoint
 from .config import ModelConfig
@@ -20,19 +21,20 @@ def model_identity(config: ModelConfig, geometry: CacheGeometry, numerics: Numer
     return {
         "config": values,
         "geometry": asdict(geometry),
-        "numerics": asdict(numerics) | {"dtype": str(numerics.dtype).removeprefix("torch.")},
-        "source": source_digest("model"),
+        "numerics": asdict(numerics) | {"dtype": name_of(numerics.dtype)},
+        "sources": source_digests(f"{__package__}.decode"),
     }
 
 
 def weights_identity(checkpoint: Checkpoint) -> dict[str, Any]:
     """JSON values that tell a checkpoint's weights from any others, without reading all of them.
 
-    The sampled fingerprint, and the time of the last change of every file: one that was written again counts as
-    another, whatever it holds.
+    The sampled fingerprint, the time of the last change of every file (one that was written again counts as another,
+    whatever it holds), and the sources that make a model's tensors of them.
     """
     files = sorted({stored.file for stored in checkpoint.tensors.values()})
     return {
         "fingerprint": checkpoint_fingerprint(checkpoint),
         "changed_ns": {file.name: file.stat().st_mtime_ns for file in files},
+        "sources": source_digests(f"{__package__}.weights"),
     }

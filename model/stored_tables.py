@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..runtime.sources import source_digest
+from ..runtime.sources import source_digests
 from ..runtime.store.key import ArtifactKey
 from ..runtime.store.store import ArtifactStore, Made
 from .checkpoint.loader import ENGRAM_TABLES_FILE, Checkpoint
@@ -41,7 +41,7 @@ def _key(checkpoint: Checkpoint) -> ArtifactKey:
     parts = {
         "config": config,
         "tokenizer": hashlib.sha256(tokenizer).hexdigest(),
-        "source": source_digest("model/engram_hash.py", "model/checkpoint/tokenizer.py"),
+        "sources": source_digests(f"{__package__}.engram_hash", f"{__package__}.checkpoint.tokenizer"),
     }
     return ArtifactKey(ENGRAM_TABLES, parts)
 

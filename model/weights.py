@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from .checkpoint.loader import Checkpoint
-from .config import ModelConfig
 from .decode import DecodeModel
 from .kv_cache import CacheGeometry
 from .numerics import Numerics
@@ -46,8 +45,3 @@ def _stack_experts(checkpoint: Checkpoint, name: str, parameter: nn.Parameter, h
     for expert in range(parameter.shape[0]):
         stacked[expert] = checkpoint.decoded(f"{layer}{_ROUTED}{expert}.{matrix}", parameter.dtype, halved)
     return stacked
-
-
-def load_geometry(config: ModelConfig, max_requests: int, max_context: int | None = None) -> CacheGeometry:
-    """Pools in which ``max_requests`` requests can each reach ``max_context`` tokens (default: the model's limit)."""
-    return CacheGeometry.for_requests(max_context or config.max_position_embeddings, max_requests)

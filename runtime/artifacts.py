@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .dtype_names import dtype_named, name_of
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -18,18 +20,15 @@ class TensorType:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TensorType:
-        """What ``to_json`` wrote; raises KeyError, AttributeError or TypeError for anything else."""
-        dtype = getattr(torch, data["dtype"])
-        if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"{data['dtype']!r} is no dtype")
-        return cls(dtype, tuple(data["shape"]))
+        """What ``to_json`` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        return cls(dtype_named(data["dtype"]), tuple(data["shape"]))
 
     def to_json(self) -> dict[str, Any]:
         """The type as a JSON object."""
-        return {"dtype": str(self.dtype).removeprefix("torch."), "shape": list(self.shape)}
+        return {"dtype": name_of(self.dtype), "shape": list(self.shape)}
 
     def __str__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+        return f"{name_of(self.dtype)}{list(self.shape)}"
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from torch import Tensor
 from ..settings import settings
 from .devices.base import Device, Executable
 from .plan import DecodePlan
+from .plan_sources import plan_sources
 from .runner import DecodeRunner
-from .sources import source_digest
-from .store.entry import Entry
+from .sources import source_digests
+from .store.entry import StoredEntry
 from .store.key import ArtifactKey
 from .store.programs import find_program
 from .store.store import ArtifactStore, Made
@@ -71,7 +72,7 @@ class DecodeVariant:
             "numerics": self.numerics,
             "mode": self.mode,
             "pass_limit": settings().pass_limit,
-            "source": source_digest("compiler", "passes", "runtime/plan.py", "runtime/slots.py"),
+            "sources": plan_sources(self.target),
             "torch": str(torch.__version__),
         }
         return ArtifactKey(PLAN, parts)
@@ -79,8 +80,8 @@ class DecodeVariant:
     def weights_key(self, weights: Mapping[str, Any], plan: DecodePlan) -> ArtifactKey:
         """Where the plan's form of the weights that ``weights`` identifies is stored."""
         forms = [one.to_json() for one in plan.bindings]
-        source = source_digest("runtime/weights.py", "runtime/stored_tensors.py", "passes/weight_layout.py")
-        parts = {"identity": self.identity, "weights": weights, "forms": forms, "source": source}
+        sources = source_digests(f"{__package__}.weights", f"{__package__}.stored_tensors")
+        parts = {"identity": self.identity, "weights": weights, "forms": forms, "sources": sources}
         return ArtifactKey(WEIGHTS, parts)
 
 
@@ -184,7 +185,7 @@ def _load_programs(
     return dict(zip(plan.programs, loaded, strict=True))
 
 
-def _map_entry(entry: Entry) -> dict[str, Tensor]:
+def _map_entry(entry: StoredEntry) -> dict[str, Tensor]:
     names = [name for name in entry.manifest.files if name.endswith(".safetensors")]
     return {name: tensor for file in names for name, tensor in map_image(entry.path(file)).items()}
 

@@ -19,6 +19,7 @@ import torch
 from ..errors import ArtifactError
 from ..passes.weight_layout import WeightLayout
 from .artifacts import Artifact
+from .dtype_names import dtype_named, name_of
 from .slots import SlotSpec
 from .structure import Description
 
@@ -56,9 +57,9 @@ class InputBinding:
         return {
             "kind": self.kind,
             "name": self.name,
-            "dtype": _dtype_name(self.dtype),
+            "dtype": name_of(self.dtype),
             "shape": list(self.shape),
-            "carrier": _dtype_name(self.carrier),
+            "carrier": name_of(self.carrier),
             "layout": None if self.layout is None else asdict(self.layout),
             "rows": None if self.rows is None else list(self.rows),
         }
@@ -222,9 +223,9 @@ def _binding_from_json(data: Mapping[str, Any]) -> InputBinding:
     return InputBinding(
         kind=data["kind"],
         name=data["name"],
-        dtype=getattr(torch, data["dtype"]),
+        dtype=dtype_named(data["dtype"]),
         shape=tuple(data["shape"]),
-        carrier=getattr(torch, data["carrier"]),
+        carrier=dtype_named(data["carrier"]),
         layout=None if data["layout"] is None else _layout_from_json(data["layout"]),
         rows=None if data["rows"] is None else (data["rows"][0], data["rows"][1]),
     )
@@ -232,7 +233,3 @@ def _binding_from_json(data: Mapping[str, Any]) -> InputBinding:
 
 def _layout_from_json(data: Mapping[str, Any]) -> WeightLayout:
     return WeightLayout(tuple(data["size"]), tuple(data["stride"]), data["offset"])
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

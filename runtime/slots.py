@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .dtype_names import dtype_named, name_of
 from .memory import aligned_empty
 
 
@@ -84,12 +85,10 @@ class SlotSpec:
     def to_json(self) -> dict[str, object]:
         """A JSON object from which ``from_json`` makes an equal slot."""
         padding = None if self.padding is None else self.padding.value
-        dtype = str(self.dtype).removeprefix("torch.")
-        row_shape = list(self.row_shape)
         return {
             "name": self.name,
-            "dtype": dtype,
-            "row_shape": row_shape,
+            "dtype": name_of(self.dtype),
+            "row_shape": list(self.row_shape),
             "padding": padding,
             "index": self.index,
             "maximum": self.maximum,
@@ -97,9 +96,9 @@ class SlotSpec:
 
     @classmethod
     def from_json(cls, data: Mapping) -> SlotSpec:
-        """The slot that ``to_json`` described."""
+        """The slot that ``to_json`` described; raises KeyError or ValueError for another object."""
         padding = None if data["padding"] is None else PaddingPolicy(data["padding"])
-        dtype, row_shape = getattr(torch, data["dtype"]), tuple(data["row_shape"])
+        dtype, row_shape = dtype_named(data["dtype"]), tuple(data["row_shape"])
         return cls(data["name"], dtype, row_shape, padding, data["index"], data["maximum"])
 
 

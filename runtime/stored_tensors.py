@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import ArtifactError
 from ..passes.weight_layout import WeightLayout
+from .dtype_names import name_of
 from .memory import aligned_empty
 from .plan import InputBinding
 from .tensor_source import TensorSource
@@ -18,8 +19,8 @@ _STATE = "state:"
 
 def stored_name(name: str, carrier: torch.dtype, layout: WeightLayout | None) -> str:
     """What a weight is called in an image: one model tensor may be there in several forms."""
-    form = str(carrier).removeprefix("torch.")
-    return f"{name}@{form}" if layout is None else f"{name}@{form}@{layout.size}{layout.stride}{layout.offset}"
+    form = f"{name}@{name_of(carrier)}"
+    return form if layout is None else f"{form}@{layout.size}{layout.stride}{layout.offset}"
 
 
 def tensors_to_store(bindings: Iterable[InputBinding], source: TensorSource) -> dict[str, Tensor]:

@@ -14,11 +14,11 @@ from .store.key import ArtifactKey
 from .store.store import ArtifactStore
 from .vendor_cache import State, VendorModule
 
-KIND = "neff"
-PROGRAM = "program.neff"
+VENDOR_PROGRAM = "neff"
+NEFF_FILE = "program.neff"
 MODULE = "module.hlo"
 
-Outcome = Literal["imported", "present", "refused", "skipped"]
+ImportOutcome = Literal["imported", "present", "refused", "skipped"]
 
 _FAMILIES = {"inf2": "trn1", "trn1n": "trn1"} | {target: target for target in TARGET_NAMES}
 """Targets of the compiler by the cores they have."""
@@ -44,16 +44,16 @@ class ImportedModule:
     """
 
     module: VendorModule
-    outcome: Outcome
+    outcome: ImportOutcome
     digest: str = ""
     reason: str = ""
 
 
-def program_key(module: VendorModule) -> ArtifactKey:
+def vendor_key(module: VendorModule) -> ArtifactKey:
     """What a program of the vendor's cache is stored under: compiler version, module hash, flags and their hash."""
     flags = None if module.flags is None else list(module.flags)
     return ArtifactKey(
-        KIND,
+        VENDOR_PROGRAM,
         {
             "compiler": module.compiler_version,
             "module": module.module_hash,
@@ -77,14 +77,14 @@ def _import(module: VendorModule, store: ArtifactStore) -> ImportedModule:
     reason = _SKIPPED.get(module.state)
     if reason or module.neff is None:
         return ImportedModule(module, "skipped", reason=reason or "the program is missing")
-    key = program_key(module)
+    key = vendor_key(module)
     if store.get(key) is not None:
         return ImportedModule(module, "present", digest=key.digest)
     try:
         # The bytes that were checked are those that are stored, whatever happens to the file meanwhile.
         program = module.neff.read_bytes()
         neff = _check(module, program)
-        files = {PROGRAM: program} | ({MODULE: module.hlo.read_bytes()} if module.hlo else {})
+        files = {NEFF_FILE: program} | ({MODULE: module.hlo.read_bytes()} if module.hlo else {})
     except (ArtifactError, FileNotFoundError) as error:
         return ImportedModule(module, "refused", reason=str(error))
     entry = store.put(key, files, _metadata(module, neff))

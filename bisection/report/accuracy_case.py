@@ -20,6 +20,7 @@ from ...files import write_bytes
 from ...runtime.artifacts import TensorType
 from ...runtime.devices.choice import device_for
 from ...runtime.devices.pjrt import aligned_empty
+from ...runtime.dtype_names import name_of
 from ..accuracy.expectation import Expectation
 
 _SCHEMA = 1
@@ -84,7 +85,7 @@ def save_case(case: AccuracyCase, directory: Path) -> str:
         "target": case.target,
         "aliases": sorted(case.aliases.items()),
         "runtime_zero": case.runtime_zero,
-        "returned": [[index, str(dtype).removeprefix("torch.")] for index, dtype in sorted(case.returned.items())],
+        "returned": [[index, name_of(dtype)] for index, dtype in sorted(case.returned.items())],
         "counts": [len(case.inputs), len(case.expected)],
     }
     content = save(tensors, {"case": json.dumps(facts)})

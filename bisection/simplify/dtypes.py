@@ -11,6 +11,7 @@ from torch.fx.node import map_aggregate
 
 from ...errors import GraphError
 from ...passes.context import placeholders
+from ...runtime.dtype_names import name_of
 from .proposal import Proposal
 from .retype import retype
 
@@ -42,8 +43,4 @@ def plain_dtypes(module: fx.GraphModule, aliases: Mapping[int, int]) -> Iterator
             changed = retype(module, types, rewrite)
         except GraphError:
             continue
-        yield Proposal(f"{_name(dtype)} -> {_name(plain)}", changed, aliases)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+        yield Proposal(f"{name_of(dtype)} -> {name_of(plain)}", changed, aliases)

@@ -9,6 +9,7 @@ from torch import Tensor, fx
 
 from ...passes.context import placeholders
 from ...passes.result_type import as_type
+from ...runtime.dtype_names import name_of
 from .proposal import Proposal
 from .retype import retype
 
@@ -47,4 +48,4 @@ def _without(
 
 def _kind(node: fx.Node) -> str:
     value = node.meta["val"]
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return f"{name_of(value.dtype)}{list(value.shape)}"

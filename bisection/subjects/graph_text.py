@@ -12,6 +12,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from ...compiler.lowering.tensor import MLIR_NAMES
 from ...passes.context import arguments, output_node, placeholders
 from ...passes.locations import source_line
+from ...runtime.dtype_names import name_of
 
 _SHOWN_VALUES = 8
 """A constant with more values is shown by its type alone."""
@@ -66,7 +67,7 @@ def type_text(value: Any) -> str:
         return f"({', '.join(map(type_text, value))})"
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    name = MLIR_NAMES.get(value.dtype) or str(value.dtype).removeprefix("torch.")
+    name = MLIR_NAMES.get(value.dtype) or name_of(value.dtype)
     return f"{name}{list(value.shape)}"
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload, OpOverloadPacket, _OpNamespace
 
 from ...errors import ArtifactError, GraphError
+from ...runtime.dtype_names import name_of
 from ..lowering.control_flow import WHILE_LOOP
 
 FUNCTIONS: Mapping[str, Any] = {"getitem": operator.getitem, "while_loop": WHILE_LOOP}
@@ -71,8 +72,7 @@ def encode_type(value: Any) -> Any:
         return parts if isinstance(value, list) else {"tuple": parts}
     if not isinstance(value, Tensor) or not all(type(size) is int for size in (*value.shape, *value.stride())):
         raise GraphError(f"{value!r} cannot be saved: only tensors of static shape can")
-    dtype = str(value.dtype).removeprefix("torch.")
-    return {"dtype": dtype, "shape": list(value.shape), "stride": list(value.stride())}
+    return {"dtype": name_of(value.dtype), "shape": list(value.shape), "stride": list(value.stride())}
 
 
 def decode_type(content: Any) -> Any:
@@ -93,8 +93,7 @@ def encode_tensor(tensor: Tensor) -> dict[str, Any]:
     """dtype, shape and values of a constant as JSON; its strides are lost."""
     plain = tensor.detach().cpu().contiguous()
     data = bytes(plain.reshape(-1).view(torch.uint8).numpy()) if plain.numel() else b""
-    dtype = str(plain.dtype).removeprefix("torch.")
-    return {"dtype": dtype, "shape": list(plain.shape), "data": base64.b64encode(data).decode()}
+    return {"dtype": name_of(plain.dtype), "shape": list(plain.shape), "data": base64.b64encode(data).decode()}
 
 
 def decode_tensor(content: Mapping[str, Any]) -> Tensor:

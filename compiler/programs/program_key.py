@@ -17,8 +17,8 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
 from ...passes.context import placeholders
-from ...runtime.store.key import ArtifactKey
-from ...runtime.store.programs import PROGRAM
+from ...runtime.dtype_names import name_of
+from ...runtime.store.key import PROGRAM, ArtifactKey
 from ..lowering import lower
 from ..lowering.call_arguments import is_custom
 from ..lowering.decompose import Decompositions
@@ -68,7 +68,7 @@ def program_key(
 
 def _signature(value: torch.Tensor) -> str:
     """Programs take dense row-major memory, whatever strides the tensor had in the model."""
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} row-major"
+    return f"{name_of(value.dtype)}{list(value.shape)} row-major"
 
 
 def _kernel_sources(module: fx.GraphModule) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from ...errors import ArtifactError
+from ...runtime.sources import PACKAGE, source_digests, source_files
 
 _STARTED = time.time()
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -42,8 +43,11 @@ def function_sources(function: Callable[..., Any]) -> dict[str, str]:
 def module_sources(first: ModuleType) -> dict[str, str]:
     """What a module and all that it imports consist of, by module name.
 
-    Sources of its own package, and of modules that are installed nowhere, count with their sha256; an installed
-    package counts with its version. Raises ArtifactError as ``function_sources``.
+    Sources of this package count as in ``runtime.sources``. Those of modules that are installed nowhere, and of the
+    package that ``first`` is of, count with their sha256; an installed package counts with its version.
+
+    Raises:
+        ArtifactError: as ``function_sources``.
     """
     found: dict[str, str] = {}
     waiting = [first]
@@ -52,12 +56,21 @@ def module_sources(first: ModuleType) -> dict[str, str]:
         path = _source(module)
         if path is None or module.__name__ in found:
             continue
-        if _top(module.__name__) != _top(first.__name__) and _INSTALLED.intersection(path.parts):
+        if _top(module.__name__) == PACKAGE:
+            found |= _own_sources(module.__name__)
+        elif _top(module.__name__) != _top(first.__name__) and _INSTALLED.intersection(path.parts):
             found[_top(module.__name__)] = f"version {getattr(sys.modules[_top(module.__name__)], '__version__', None)}"
-            continue
-        found[module.__name__] = _file_digest(path)
-        waiting += [sys.modules[name] for name in _imported(module.__name__, path) if name in sys.modules]
+        else:
+            found[module.__name__] = _file_digest(path)
+            waiting += [sys.modules[name] for name in _imported(module.__name__, path) if name in sys.modules]
     return dict(sorted(found.items()))
+
+
+@cache
+def _own_sources(name: str) -> dict[str, str]:
+    for path in source_files(name).values():
+        _check_unchanged(path)
+    return source_digests(name)
 
 
 def _top(name: str) -> str:
@@ -89,6 +102,10 @@ def _source(module: ModuleType) -> Path | None:
 
 @cache
 def _file_digest(path: Path) -> str:
+    _check_unchanged(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _check_unchanged(path: Path) -> None:
     if path.stat().st_mtime > _STARTED:
         raise ArtifactError(f"{path.name} changed after this process started, so what runs may be older")
-    return hashlib.sha256(path.read_bytes()).hexdigest()

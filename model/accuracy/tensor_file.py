@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,18 +10,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ...errors import ArtifactError
+from ...files import written_whole
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file beside ``path`` and rename it into place."""
+    """Write a safetensors file, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        save_file({name: value.contiguous() for name, value in tensors.items()}, temporary, dict(metadata))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as partial:
+        save_file({name: value.contiguous() for name, value in tensors.items()}, partial, dict(metadata))
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

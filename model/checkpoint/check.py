@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckpointError
+from ...runtime.dtype_names import name_of
 from .faults import fault_list
 from .loader import Checkpoint, open_checkpoint
 
@@ -83,7 +84,7 @@ def _summary(checkpoint: Checkpoint) -> CheckpointSummary:
     tensors: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for stored in checkpoint.tensors.values():
-        dtype = str(stored.spec.dtype).removeprefix("torch.")
+        dtype = name_of(stored.spec.dtype)
         tensors[dtype] += 1
         sizes[dtype] += stored.spec.nbytes
     return CheckpointSummary(

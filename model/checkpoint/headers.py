@@ -35,7 +35,7 @@ DTYPES = {
     "BOOL": torch.bool,
 }
 
-Report = Callable[[str, str], object]
+FaultReport = Callable[[str, str], object]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class StoredTensor:
     end: int
 
 
-def read_directory(directory: Path, report: Report) -> dict[str, StoredTensor]:
+def read_directory(directory: Path, report: FaultReport) -> dict[str, StoredTensor]:
     """Stored name -> description for every tensor in the directory's shards.
 
     With an index, the shards are those it names and must hold what it says; without one, ``model.safetensors`` alone.
@@ -62,7 +62,7 @@ def read_directory(directory: Path, report: Report) -> dict[str, StoredTensor]:
     return {}
 
 
-def _read_indexed(directory: Path, report: Report) -> dict[str, StoredTensor]:
+def _read_indexed(directory: Path, report: FaultReport) -> dict[str, StoredTensor]:
     index = _read_index(directory / INDEX_FILE, report)
     tensors: dict[str, StoredTensor] = {}
     for shard in sorted(set(index.values())):
@@ -79,7 +79,7 @@ def _read_indexed(directory: Path, report: Report) -> dict[str, StoredTensor]:
     return tensors
 
 
-def _read_index(path: Path, report: Report) -> dict[str, str]:
+def _read_index(path: Path, report: FaultReport) -> dict[str, str]:
     try:
         weight_map = json.loads(path.read_text())["weight_map"]
     except (ValueError, KeyError, TypeError) as error:
@@ -95,7 +95,7 @@ def _is_plain_file_name(shard: object) -> bool:
     return isinstance(shard, str) and shard == Path(shard).name
 
 
-def read_header(path: Path, report: Report) -> dict[str, StoredTensor]:
+def read_header(path: Path, report: FaultReport) -> dict[str, StoredTensor]:
     """Stored name -> description for one file, whose byte ranges are checked against its size."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -122,7 +122,7 @@ def _describe(path: Path, name: str, entry: dict[str, Any]) -> StoredTensor:
     return StoredTensor(path, name, TensorSpec(DTYPES[entry["dtype"]], tuple(entry["shape"])), int(begin), int(end))
 
 
-def _check_ranges(file: str, tensors: dict[str, StoredTensor], available: int, report: Report) -> None:
+def _check_ranges(file: str, tensors: dict[str, StoredTensor], available: int, report: FaultReport) -> None:
     """Ranges must follow each other without gap or overlap up to the last byte, each as long as its shape needs."""
     position = 0
     for name, stored in sorted(tensors.items(), key=lambda item: item[1].begin):

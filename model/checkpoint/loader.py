@@ -13,12 +13,13 @@ from safetensors import safe_open
 from torch import Tensor
 
 from ...errors import CheckpointError
+from ...runtime.dtype_names import name_of
 from ..config import ModelConfig
 from ..engram_hash import EngramTables, build_engram_tables, load_engram_tables
 from .faults import fault_list
 from .formats import decode_engram_rows, decode_fp4_weight, decode_fp8_weight
 from .halved_fp8 import double_ue8m0, halve_e4m3
-from .headers import Report, StoredTensor, read_directory
+from .headers import FaultReport, StoredTensor, read_directory
 from .layout import TensorSpec, expected_tensors
 from .names import canonical_name
 from .tokenizer import token_map
@@ -114,7 +115,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     return Checkpoint(directory, config, {name: found[name] for name in expected})
 
 
-def _canonical(stored: Mapping[str, StoredTensor], report: Report) -> dict[str, StoredTensor]:
+def _canonical(stored: Mapping[str, StoredTensor], report: FaultReport) -> dict[str, StoredTensor]:
     found: dict[str, StoredTensor] = {}
     for name, tensor in stored.items():
         canonical = canonical_name(name)
@@ -125,7 +126,7 @@ def _canonical(stored: Mapping[str, StoredTensor], report: Report) -> dict[str, 
     return found
 
 
-def _compare(expected: Mapping[str, TensorSpec], found: Mapping[str, StoredTensor], report: Report) -> None:
+def _compare(expected: Mapping[str, TensorSpec], found: Mapping[str, StoredTensor], report: FaultReport) -> None:
     for name in found:
         if name not in expected:
             report(name, "unexpected")
@@ -139,4 +140,4 @@ def _compare(expected: Mapping[str, TensorSpec], found: Mapping[str, StoredTenso
 
 
 def _text(spec: TensorSpec) -> str:
-    return f"{str(spec.dtype).removeprefix('torch.')} {list(spec.shape)}"
+    return f"{name_of(spec.dtype)} {list(spec.shape)}"

@@ -10,10 +10,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import tarfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from ...errors import ArtifactError, ConfigError
 from .descriptor import ANY_TARGET, DESCRIPTOR, TARGET_NAMES, NeffTensor, define, describe
@@ -74,13 +72,6 @@ def make_neff(
         lnc_size=logical_core_size,
     )
     return header.pack() + archive
-
-
-def write_neff(path: Path, content: bytes) -> None:
-    """Write the bytes of a NEFF, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def pack_archive(files: Mapping[str, bytes], compress: bool = True) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from ...errors import ArtifactError
+from ...files import written_whole
 from .directory import StoreDirectory
 from .entry import load_entry, load_manifest
 from .layout import is_digest
@@ -20,21 +21,16 @@ _LARGEST_MANIFEST = 16 << 20
 
 def export_entries(directory: StoreDirectory, digests: Iterable[str], archive: Path) -> list[str]:
     """Write verified entries to a new tar file, whole or not at all; returns the digests that are in it."""
-    partial = archive.with_name(f".{archive.name}.partial")
     exported = []
-    try:
-        with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as tar:
-            for digest in digests:
-                entry = directory.load(digest)
-                if entry is None:
-                    continue
-                _add(tar, f"{digest}/{MANIFEST}", entry.manifest.to_bytes())
-                for name, content in sorted(entry.contents.items()):
-                    _add(tar, f"{digest}/{name}", content)
-                exported.append(digest)
-        partial.replace(archive)
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(archive) as partial, tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as tar:
+        for digest in digests:
+            entry = directory.load(digest)
+            if entry is None:
+                continue
+            _add(tar, f"{digest}/{MANIFEST}", entry.manifest.to_bytes())
+            for name, content in sorted(entry.contents.items()):
+                _add(tar, f"{digest}/{name}", content)
+            exported.append(digest)
     return exported
 
 

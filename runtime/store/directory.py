@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArtifactError
-from .entry import Entry, load_entry, load_manifest
-from .eviction import Usage, touch, usage
+from .entry import StoredEntry, load_entry, load_manifest
+from .eviction import DiskUsage, touch, usage
 from .key import ArtifactKey
 from .layout import StoreLayout
 from .manifest import MANIFEST, Manifest
@@ -30,7 +30,7 @@ class StoreDirectory:
         self.layout = StoreLayout(root)
         self._reported: set[str] = set()
 
-    def load(self, digest: str) -> Entry | None:
+    def load(self, digest: str) -> StoredEntry | None:
         """The verified entry of a key. Damage is put aside, logged once, and a miss."""
         directory = self.layout.entry(digest)
         try:
@@ -44,14 +44,14 @@ class StoreDirectory:
             self._report(digest, f"cannot be read and counts as missing: {error}")
         return None
 
-    def use(self, digest: str) -> Entry | None:
+    def use(self, digest: str) -> StoredEntry | None:
         """``load`` an entry and stamp it as used now."""
         entry = self.load(digest)
         if entry is not None:
             touch(self.layout.entry(digest))
         return entry
 
-    def write(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any]) -> Entry | None:
+    def write(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any]) -> StoredEntry | None:
         """Publish an entry and return it as it is on disk; that of another process if it was first.
 
         Raises:
@@ -62,7 +62,7 @@ class StoreDirectory:
             write_entry(stage, key, files, metadata)
             return self.publish(stage, key.digest)
 
-    def copy(self, entry: Entry) -> Entry | None:
+    def copy(self, entry: StoredEntry) -> StoredEntry | None:
         """Publish an entry of another store here, unchanged; raises OSError as ``write``."""
         with new_stage(self.layout) as stage:
             for name, content in entry.contents.items():
@@ -70,7 +70,7 @@ class StoreDirectory:
             write_file(stage / MANIFEST, entry.manifest.to_bytes())
             return self.publish(stage, entry.digest)
 
-    def publish(self, stage: Path, digest: str) -> Entry | None:
+    def publish(self, stage: Path, digest: str) -> StoredEntry | None:
         """Move a stage to its place and load what is there then; a damaged entry that was there makes room."""
         destination = self.layout.entry(digest)
         if not publish(stage, destination):
@@ -79,7 +79,7 @@ class StoreDirectory:
                 return winner
         return self.load(digest)
 
-    def manifests(self) -> Iterator[tuple[Manifest, Usage]]:
+    def manifests(self) -> Iterator[tuple[Manifest, DiskUsage]]:
         """What every readable entry is, without verifying its files."""
         for digest in self.layout.digests():
             try:

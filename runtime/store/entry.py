@@ -20,7 +20,7 @@ _WORTH_THREADS = 8 << 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredEntry:
     """A verified entry.
 
     Attributes:
@@ -84,7 +84,7 @@ def load_manifest(directory: Path, digest: str) -> Manifest:
     return manifest
 
 
-def load_entry(directory: Path, digest: str) -> Entry:
+def load_entry(directory: Path, digest: str) -> StoredEntry:
     """Read and verify a whole entry; several large files are verified by several threads.
 
     Raises:
@@ -102,7 +102,7 @@ def load_entry(directory: Path, digest: str) -> Entry:
             contents = list(pool.map(load, names))
     else:
         contents = list(map(load, names))
-    return Entry(manifest, directory, dict(zip(names, contents, strict=True)))
+    return StoredEntry(manifest, directory, dict(zip(names, contents, strict=True)))
 
 
 def _load_file(path: Path, record: FileRecord) -> bytes | Path:

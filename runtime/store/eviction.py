@@ -35,7 +35,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Usage:
+class DiskUsage:
     """Bytes on disk of an entry, and when it was last used, in seconds since 1970."""
 
     digest: str
@@ -49,12 +49,12 @@ def touch(directory: Path) -> None:
         os.utime(directory / MANIFEST)
 
 
-def usage(layout: StoreLayout, digest: str) -> Usage | None:
+def usage(layout: StoreLayout, digest: str) -> DiskUsage | None:
     """Size and last use; None if the entry is gone."""
     directory = layout.entry(digest)
     try:
         size = sum(path.lstat().st_size for path in directory.iterdir())
-        return Usage(digest, size, (directory / MANIFEST).stat().st_mtime)
+        return DiskUsage(digest, size, (directory / MANIFEST).stat().st_mtime)
     except OSError:
         return None
 
@@ -101,7 +101,7 @@ def sweep(layout: StoreLayout, limits: Limits) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _stamped(layout: StoreLayout, used: Usage, now: float) -> Usage:
+def _stamped(layout: StoreLayout, used: DiskUsage, now: float) -> DiskUsage:
     """A use in the future was stamped before the clock was set back: it is stamped anew, so that it ages again."""
     if used.last_used <= now:
         return used

@@ -10,6 +10,9 @@ from typing import Any
 
 from .canonical_json import canonical_json
 
+PROGRAM = "program"
+"""Kind of an entry that holds a compiled program, and name of its payload."""
+
 SCHEMA = 1
 """Part of every key and manifest: entries of another schema are never found."""
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from .owner import Owner
 
-Outcome = Literal["free", "waited", "unlocked"]
+LockOutcome = Literal["free", "waited", "unlocked"]
 
 logger = logging.getLogger("deepinfer_neuron.store")
 
@@ -42,7 +42,7 @@ class Patience:
 
 
 @contextmanager
-def key_lock(path: Path, claim: Path, patience: Patience, purpose: str) -> Iterator[Outcome]:
+def key_lock(path: Path, claim: Path, patience: Patience, purpose: str) -> Iterator[LockOutcome]:
     """Hold the lock ``path`` for the block. ``claim`` is a name on its file system that nobody else uses.
 
     Yields "free" if it was free, "waited" if somebody else had it first, and "unlocked" if it cannot be had: the wait
@@ -66,7 +66,7 @@ def remove_stale(path: Path, abandoned_after_s: float) -> bool:
     return _take_away(path, seen)
 
 
-def _try_to_acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> Outcome:
+def _try_to_acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> LockOutcome:
     try:
         return _acquire(path, claim, patience, purpose)
     except OSError as error:
@@ -74,12 +74,12 @@ def _try_to_acquire(path: Path, claim: Path, patience: Patience, purpose: str) -
         return "unlocked"
 
 
-def _acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> Outcome:
+def _acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> LockOutcome:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim.write_text(Owner.this_process().to_text())
     start = time.monotonic()
     next_message = patience.message_after_s
-    outcome: Outcome = "free"
+    outcome: LockOutcome = "free"
     while not _link(claim, path):
         seen = _read(path)
         waited = time.monotonic() - start

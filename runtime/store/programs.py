@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from ...errors import ArtifactError, StoreMissError
 from ..artifacts import Artifact, TensorType
-from .entry import Entry
+from .entry import StoredEntry
+from .key import PROGRAM
 from .store import ArtifactStore, Made
-
-PROGRAM = "program"
-"""Kind of an entry that holds a compiled program, and name of its payload."""
 
 COMPILER_LOG = "compiler-log.txt"
 """What the compiler said about it, if it is a program of its own."""
@@ -29,7 +27,7 @@ def made_program(artifact: Artifact, description: str) -> Made:
     return Made({PROGRAM: artifact.payload, **log}, metadata)
 
 
-def program_of(entry: Entry) -> Artifact:
+def program_of(entry: StoredEntry) -> Artifact:
     """The program in an entry, without the compiler's log; raises ArtifactError if it holds something else."""
     metadata = entry.manifest.metadata
     try:

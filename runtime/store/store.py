@@ -16,8 +16,8 @@ from typing import Any, Literal
 from ...errors import ArtifactError, CompileError, StoreMissError
 from .archive import export_entries, import_entries
 from .directory import StoreDirectory
-from .entry import Entry
-from .eviction import Limits, Usage, evict, remove_entry, sweep
+from .entry import StoredEntry
+from .eviction import DiskUsage, Limits, evict, remove_entry, sweep
 from .explain import differences, nearest
 from .failures import (
     Failure,
@@ -77,16 +77,16 @@ class ArtifactStore:
         self._failure_lifetime_s = failure_lifetime_s
         self._has_warned = False
 
-    def get(self, key: ArtifactKey) -> Entry | None:
+    def get(self, key: ArtifactKey) -> StoredEntry | None:
         """The verified entry of a key, or None."""
         return self.find(key.digest)
 
-    def find(self, digest: str) -> Entry | None:
+    def find(self, digest: str) -> StoredEntry | None:
         """The verified entry whose key has this digest, or None."""
         found = self.look_up(digest)
         return found and found[0]
 
-    def look_up(self, digest: str) -> tuple[Entry, Outcome] | None:
+    def look_up(self, digest: str) -> tuple[StoredEntry, Outcome] | None:
         """The verified entry whose key has this digest and which store had it, or None."""
         entry = self.local.use(digest)
         if entry is not None:
@@ -97,14 +97,16 @@ class ArtifactStore:
                 return self._copy(entry), "shared hit"
         return None
 
-    def require(self, key: ArtifactKey) -> Entry:
+    def require(self, key: ArtifactKey) -> StoredEntry:
         """The verified entry of a key; raises StoreMissError that explains the miss."""
         entry = self.get(key)
         if entry is None:
             raise StoreMissError(f"no stored {key.kind} has this key: {'; '.join(self.explain(key))}")
         return entry
 
-    def put(self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any] | None = None) -> Entry:
+    def put(
+        self, key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any] | None = None
+    ) -> StoredEntry:
         """Store an entry; the one that is there already if another process was first.
 
         Raises:
@@ -118,7 +120,7 @@ class ArtifactStore:
             self._warn(error)
         return stored or unstored_entry(key, files, metadata or {})
 
-    def get_or_make(self, key: ArtifactKey, make: Callable[[], Made]) -> tuple[Entry, Outcome]:
+    def get_or_make(self, key: ArtifactKey, make: Callable[[], Made]) -> tuple[StoredEntry, Outcome]:
         """The entry of a key, made by ``make`` unless it is there. Of several processes that miss, one makes it.
 
         Raises:
@@ -175,7 +177,7 @@ class ArtifactStore:
         """The directory that ``keep_failure_files`` made for a failure that is remembered; None if there is none."""
         return failure_files(self.local.layout, digest)
 
-    def entries(self, kind: str | None = None) -> list[tuple[Manifest, Usage]]:
+    def entries(self, kind: str | None = None) -> list[tuple[Manifest, DiskUsage]]:
         """Manifest and use of all local entries of a kind, the one used last first; files are not verified."""
         found = [one for one in self.local.manifests() if kind in (None, one[0].kind)]
         return sorted(found, key=lambda one: one[1].last_used, reverse=True)
@@ -258,14 +260,14 @@ class ArtifactStore:
             return [f"the store in {self.local.root} has no other entry of kind {key.kind}"]
         return [f"the nearest entry is {closest.digest[:12]}", *differences(key, closest, self.key_text)]
 
-    def _copy(self, entry: Entry) -> Entry:
+    def _copy(self, entry: StoredEntry) -> StoredEntry:
         try:
             return self.local.copy(entry) or entry
         except OSError as error:
             self._warn(error)
             return entry
 
-    def _make(self, key: ArtifactKey, make: Callable[[], Made]) -> Entry:
+    def _make(self, key: ArtifactKey, make: Callable[[], Made]) -> StoredEntry:
         try:
             made = make()
         except CompileError as error:

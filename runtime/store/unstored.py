@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .entry import Entry
+from .entry import StoredEntry
 from .key import ArtifactKey
 from .manifest import FileRecord
 from .publish import Source, all_files, make_manifest
 
 
-def unstored_entry(key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any]) -> Entry:
+def unstored_entry(key: ArtifactKey, files: Mapping[str, Source], metadata: Mapping[str, Any]) -> StoredEntry:
     """The entry in memory; files given by path stay where they are."""
     contents = {name: _content(source) for name, source in all_files(key, files).items()}
     records = {name: _record(content) for name, content in contents.items()}
-    return Entry(make_manifest(key, records, metadata), None, contents)
+    return StoredEntry(make_manifest(key, records, metadata), None, contents)
 
 
 def _content(source: Source) -> bytes | Path:

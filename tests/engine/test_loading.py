@@ -133,9 +133,9 @@ def test_other_weights_are_not_taken_for_these(full, store, nano_a, tmp_path):
     assert torch.equal(decode(load_decode(nano_a, store, STRICT)), full[1])
 
 
-def test_another_model_source_explains_the_miss(store, nano_a, monkeypatch):
-    monkeypatch.setattr(loader, "source_digest", lambda *parts: "changed")
-    with pytest.raises(StoreMissError, match="source"):
+def test_another_source_explains_the_miss(store, nano_a, monkeypatch):
+    monkeypatch.setattr(loader, "plan_sources", lambda target: {"compiler.capture": "changed"})
+    with pytest.raises(StoreMissError, match=r"sources, compiler\.capture: nothing there, \"changed\" here"):
         load_decode(nano_a, store, STRICT)
 
 

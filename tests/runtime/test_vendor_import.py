@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 from deepinfer_neuron.runtime.vendor_cache import find_modules
-from deepinfer_neuron.runtime.vendor_import import ImportedModule, import_modules, program_key
+from deepinfer_neuron.runtime.vendor_import import ImportedModule, import_modules, vendor_key
 from neffs import small_neff
 from vendor_caches import OLD_COMPILER, make_module
 
@@ -31,7 +31,7 @@ def test_a_finished_program_is_stored_as_it_is(vendor, store):
     make_module(vendor, DONE | {"model.neff": small_neff()}, flags=flags)
     (result,) = imported(vendor, store)
     assert result.outcome == "imported"
-    entry = store.get(program_key(result.module))
+    entry = store.get(vendor_key(result.module))
     assert entry.digest == result.digest
     assert entry.read("program.neff") == small_neff()
     assert entry.read("module.hlo") == b"module"
@@ -46,7 +46,7 @@ def test_a_finished_program_is_stored_as_it_is(vendor, store):
 def test_a_program_is_stored_without_its_module(vendor, store):
     make_module(vendor, {"model.neff": small_neff(), "model.done": b""})
     (result,) = imported(vendor, store)
-    assert list(store.get(program_key(result.module)).contents) == ["program.neff"]
+    assert list(store.get(vendor_key(result.module)).contents) == ["program.neff"]
 
 
 def test_versions_and_flags_are_different_entries(vendor, store):

@@ -53,7 +53,7 @@ class InstanceInfo(ctypes.Structure):
     )
 
 
-class Version(ctypes.Structure):
+class LibraryVersion(ctypes.Structure):
     """``nrt_version_t``."""
 
     _fields_ = (
@@ -72,7 +72,7 @@ _NEW_HANDLE = POINTER(c_void_p)
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "nrt_init": (c_int, c_char_p, c_char_p),
     "nrt_close": (),
-    "nrt_get_version": (POINTER(Version), c_size_t),
+    "nrt_get_version": (POINTER(LibraryVersion), c_size_t),
     "nrt_get_instance_info": (POINTER(InstanceInfo), c_size_t),
     "nec_get_virtual_core_size": (POINTER(c_uint32),),
     "nrt_get_visible_vnc_count": (POINTER(c_uint32),),
@@ -123,7 +123,7 @@ def load_library(path: Path | None = None) -> ctypes.CDLL:
 
 
 def _check_version(library: ctypes.CDLL, path: Path) -> None:
-    version = Version()
+    version = LibraryVersion()
     status = library.nrt_get_version(ctypes.byref(version), ctypes.sizeof(version))
     if status or version.major != MAJOR_VERSION:
         found = f"status {status}" if status else f"version {version.major}.{version.minor}"

@@ -100,10 +100,11 @@ def test_a_refusal_of_the_compiler_is_remembered(store: ArtifactStore, monkeypat
 def test_a_program_without_a_sure_key_is_compiled_and_not_stored(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def changed(path: Path) -> str:
+    def changed(path: Path) -> None:
         raise ArtifactError(f"{path.name} changed")
 
-    monkeypatch.setattr(sources, "_file_digest", changed)
+    sources._own_sources.cache_clear()
+    monkeypatch.setattr(sources, "_check_unchanged", changed)
     with caplog.at_level(logging.WARNING, logger="deepinfer_neuron.store"):
         runner = compile_decode(Step(), [2], store=store)
     assert torch.equal(runner(x=torch.zeros(2, 4)), torch.zeros(2, 4))

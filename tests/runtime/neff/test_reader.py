@@ -9,7 +9,7 @@ from deepinfer_neuron.runtime.neff.archive import Member
 from deepinfer_neuron.runtime.neff.descriptor import NeffTensor
 from deepinfer_neuron.runtime.neff.header import HEADER_SIZE, SUPPORTED_FEATURES
 from deepinfer_neuron.runtime.neff.reader import read_neff
-from deepinfer_neuron.runtime.neff.writer import make_neff, pack_archive, write_neff
+from deepinfer_neuron.runtime.neff.writer import make_neff, pack_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from neffs import TENSORS, small_neff, with_archive
@@ -27,7 +27,7 @@ def flipped(content: bytes, bit: int) -> bytes:
 
 def test_a_file_is_read_back(tmp_path):
     path = tmp_path / "model.neff"
-    write_neff(path, small_neff())
+    path.write_bytes(small_neff())
     assert list(tmp_path.iterdir()) == [path]
     neff = read_neff(path, target="trn2", logical_core_size=1)
     assert neff.header.name == "small"
@@ -110,7 +110,7 @@ def test_a_wrong_hash_can_be_reported_instead():
 
 def test_another_target_is_refused_with_the_flag_that_helps(tmp_path):
     path = tmp_path / "wrong.neff"
-    write_neff(path, small_neff())
+    path.write_bytes(small_neff())
     with pytest.raises(ArtifactError, match="compiled for trn2, expected trn1; compile it with --target trn1") as error:
         read_neff(path, target="trn1")
     assert str(error.value).startswith(str(path))

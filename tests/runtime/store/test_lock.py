@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from deepinfer_neuron.runtime.store.lock import Outcome, Patience, key_lock, remove_stale
+from deepinfer_neuron.runtime.store.lock import LockOutcome, Patience, key_lock, remove_stale
 from deepinfer_neuron.runtime.store.owner import Owner
 
 QUICK = Patience(wait_s=0.1, message_after_s=0.0, abandoned_after_s=100.0, poll_s=0.01)
 
 
 @contextmanager
-def held(lock: Path, patience: Patience = QUICK) -> Iterator[Outcome]:
+def held(lock: Path, patience: Patience = QUICK) -> Iterator[LockOutcome]:
     claim = lock.parent.parent / uuid.uuid4().hex
     with key_lock(lock, claim, patience, "program 12") as outcome:
         yield outcome

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from arguments import Arguments
+from deepinfer_neuron.files import write_bytes
 from deepinfer_neuron.runtime.neff.descriptor import NeffTensor
-from deepinfer_neuron.runtime.neff.writer import make_neff, write_neff
+from deepinfer_neuron.runtime.neff.writer import make_neff
 from faults import fault
 from jaxlib.mlir import ir
 
@@ -34,7 +35,7 @@ def write_program(module: ir.Module, bytecode: bytes, arguments: Arguments, vers
     if name == "half":
         arguments.output.write_bytes(content[: len(content) // 2])
     else:
-        write_neff(arguments.output, content)
+        write_bytes(arguments.output, content)
 
 
 def _tensors(module: ir.Module) -> list[NeffTensor]:
