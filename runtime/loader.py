@@ -8,7 +8,6 @@ them, and mapped into memory.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from torch import Tensor
 from ..settings import settings
 from .devices.base import Device, Executable
 from .plan import DecodePlan
+from .processor import usable_processors
 from .runner import DecodeRunner
 from .sources import source_digest
 from .store.entry import Entry
@@ -133,7 +133,7 @@ def load_runner(
     entry = store.require(variant.plan_key)
     plan = DecodePlan.from_json(json.loads(entry.read(_PLAN_FILE)))
     planned = time.perf_counter()
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=usable_processors()) as pool:
         mapped = pool.submit(_timed_image, store, variant.weights_key(weights, plan), plan, make_tensors)
         executables = _load_programs(store, plan, device, pool)
         programmed = time.perf_counter()
