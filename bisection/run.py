@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..compiler.graphs.graph_file import SavedGraph
+from ..compiler.targets.command import CompilerCommand
 from ..compiler.targets.process import ProcessLimits
 from ..engine.decode_source import DecodeOptions
 from ..engine.dump import trace_region
@@ -24,7 +25,7 @@ from .accuracy.expectation import CRITERION
 from .accuracy.miscompilation import accuracy_case, with_drawn_values, with_first_wrong, wrong_part
 from .accuracy.step_values import StepTracer, step_with_values
 from .probes.probe import CompileProbe
-from .probes.probe_compiler import ProbeCompiler, probe_compiler
+from .probes.probe_compiler import probe_compiler
 from .probes.prober import Budget, BudgetSpentError, Probe, Prober
 from .probes.signature import RULES, Match
 from .probes.verdict_log import VerdictLog
@@ -191,7 +192,7 @@ def _program(request: BisectRequest, tracer: StepTracer | None) -> Program:
 
 
 @contextmanager
-def _probe(request: BisectRequest, compiler: ProbeCompiler, limits: ProcessLimits) -> Iterator[Probe]:
+def _probe(request: BisectRequest, compiler: CompilerCommand, limits: ProcessLimits) -> Iterator[Probe]:
     if not request.accuracy:
         yield CompileProbe(compiler, limits)
         return
@@ -218,7 +219,7 @@ def _with_pass(result: BisectResult, tracer: StepTracer, match: Match, prober: P
     return replace(result, introduced_by=found, probes=prober.probes, known=prober.known, seconds=prober.seconds)
 
 
-def _compiler(request: BisectRequest, program: Program) -> ProbeCompiler:
+def _compiler(request: BisectRequest, program: Program) -> CompilerCommand:
     if request.command is not None:
         return probe_compiler(None, request.command, request.format)
     target = request.target or program.target
@@ -236,7 +237,7 @@ def _limits(asked: ProcessLimits) -> ProcessLimits:
     )
 
 
-def _identity(request: BisectRequest, compiler: ProbeCompiler, limits: ProcessLimits) -> str:
+def _identity(request: BisectRequest, compiler: CompilerCommand, limits: ProcessLimits) -> str:
     """Whatever else than a candidate decides a verdict."""
     text = f"{RULES}\n{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
     if request.accuracy:

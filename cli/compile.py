@@ -32,7 +32,7 @@ def compile_step(
     store: StoreOption = None,
     no_store: Annotated[bool, typer.Option("--no-store", help="Compile in this process and keep nothing.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes that compile; as many as processors if omitted.")
+        int | None, typer.Option(min=1, help="Programs compiled at once; as many as processors if omitted.")
     ] = None,
     assert_hit: Annotated[
         bool, typer.Option("--assert-hit", help="Compile nothing: fail if a program is not stored, and say why.")
@@ -77,7 +77,7 @@ def compile_step(
     if rules:
         raise typer.BadParameter("goes with --preflight", param_hint="--rules")
     with clean_errors():
-        from ..compiler.workers.programs import failed
+        from ..compiler.programs.stored_programs import failed
         from ..engine.ahead_of_time import run_compile
         from ..engine.decode_source import DecodeOptions
         from ..explain.page import check_picture_path

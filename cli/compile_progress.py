@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .console import print_now
 
 if TYPE_CHECKING:
-    from ..compiler.workers.programs import StoredProgram
+    from ..compiler.programs.stored_programs import StoredProgram
 
 WORDS = {"hit": "hit", "shared hit": "shared hit", "waited": "made by another process", "made": "compiled"}
 """What people are told of a program that there is."""

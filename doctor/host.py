@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from ..errors import ConfigError
+from ..runtime.processor import usable_processors
 from ..settings import Settings, settings
 from .finding import Finding
 
@@ -30,7 +31,7 @@ def _python() -> Finding:
 
 
 def _processor() -> Finding:
-    cores, pages = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES")
+    cores, pages = usable_processors(), os.sysconf("SC_PHYS_PAGES")
     memory = pages * os.sysconf("SC_PAGE_SIZE") / _GIB
     return Finding("processor", "ok", f"{platform.machine()}, {cores} cores, {memory:.1f} GiB of memory")
 

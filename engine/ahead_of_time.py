@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..compiler.workers.compile import compile_into_store
-from ..compiler.workers.programs import StoredProgram, Watch
+from ..compiler.programs.stored_programs import StoredProgram, Watch
+from ..compiler.steps.stored_steps import compile_into_store
 from ..errors import ArtifactError, ConfigError
 from ..explain.step import ExplainedStep, explain_runner, explain_step
 from ..model.checkpoint.loader import open_checkpoint
 from ..reporting import Say
 from ..runtime.plan import DecodePlan
+from ..runtime.processor import usable_processors
 from ..runtime.stats import CompileReport
 from ..runtime.store.programs import find_program
 from ..runtime.store.store import ArtifactStore
@@ -51,7 +51,7 @@ def run_compile(
     With a store, ``loading.load_decode`` of the same options starts from it without compiling anything.
 
     Args:
-        jobs: processes that compile; as many as there are processors if left out.
+        jobs: programs that are compiled at once; as many as there are processors if left out.
         assert_hit: count programs that are not stored as failed, instead of compiling them.
         say: called with a line of text before each thing that takes a while.
         watch: called whenever something happens to a program, from any thread.
@@ -73,7 +73,8 @@ def run_compile(
         say("loading the decode model")
         if store is None:
             return CompileResult(None, None, (), explain_runner(source.compile(False, say)))
-        stored = compile_into_store(source.model, source.variant, store, jobs or _processors(), assert_hit, watch, say)
+        count = jobs or usable_processors()
+        stored = compile_into_store(source.model, source.variant, store, count, assert_hit, watch, say)
         if stored.plan is None:
             return CompileResult(str(store.local.root), None, stored.programs, [])
         say("storing the weights as the programs take them")
@@ -86,7 +87,3 @@ def _explain(plan: DecodePlan, reports: tuple[CompileReport, ...], store: Artifa
     artifacts = {digest: find_program(store, digest) for digest in plan.programs}
     replays = {replay.batch_size: replay for replay in plan.replays}
     return [explain_step(replays[report.batch_size], report, artifacts) for report in reversed(reports)]
-
-
-def _processors() -> int:
-    return os.cpu_count() or 1

@@ -8,7 +8,6 @@ them, and mapped into memory.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from ..settings import settings
 from .devices.base import Device, Executable
 from .plan import DecodePlan
 from .plan_sources import plan_sources
+from .processor import usable_processors
 from .runner import DecodeRunner
 from .sources import source_digests
 from .store.entry import StoredEntry
@@ -134,7 +134,7 @@ def load_runner(
     entry = store.require(variant.plan_key)
     plan = DecodePlan.from_json(json.loads(entry.read(_PLAN_FILE)))
     planned = time.perf_counter()
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=usable_processors()) as pool:
         mapped = pool.submit(_timed_image, store, variant.weights_key(weights, plan), plan, make_tensors)
         executables = _load_programs(store, plan, device, pool)
         programmed = time.perf_counter()

@@ -19,10 +19,10 @@ from deepinfer_neuron.compiler.lowering.lower import LoweredModule, lower_graph
 from deepinfer_neuron.compiler.programs.region_lowering import RegionLowering
 from deepinfer_neuron.compiler.regions.cut import Region
 from deepinfer_neuron.compiler.steps.decode_steps import decode_step, decode_steps
+from deepinfer_neuron.compiler.steps.stored_steps import compile_into_store
 from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.compiler.targets.neuronx import NeuronTarget
 from deepinfer_neuron.compiler.targets.table import find_target
-from deepinfer_neuron.compiler.workers.compile import compile_into_store
 from deepinfer_neuron.engine import dump
 from deepinfer_neuron.engine.decode_source import DecodeOptions
 from deepinfer_neuron.errors import CaptureError, CompileError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from ..compiler.targets.host import HostTarget
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.memory import is_shareable, shareable_copy
+from ..runtime.processor import usable_processors
 
 Progress = Callable[[int, int], None]
 """Called with how many programs are ready, and how many there will be."""
@@ -33,7 +33,7 @@ def compile_graphs(
     target = HostTarget()
     options = target.lowering_options(numerics)
     compiling: dict[bytes, Future[Artifact]] = {}
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=usable_processors()) as pool:
         # Lowering traces with FX, which works in one thread at a time.
         lowered = [lower_graph(module, options) for module in modules]
         for module in lowered:
@@ -52,7 +52,7 @@ def compile_regions(
 ) -> list[HostProgram]:
     """One program for each kind of region, as mode "regions" compiles them; raises what ``compile_graphs`` raises."""
     programs: dict[Future[TimedArtifact], HostProgram] = {}
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=usable_processors()) as pool:
         compiling = RegionPrograms(HostTarget(), numerics, pool)
         started = [compiling.program(region) for region in regions]
         for done, program in enumerate(started, 1):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torch import Tensor, fx
 
+from ...compiler.targets.command import CompilerCommand
 from ...compiler.targets.flags import LOGICAL_CORE_SIZES
 from ...compiler.targets.process import ProcessLimits, ProcessResult
 from ...compiler.targets.working_directory import working_directory
@@ -18,7 +19,6 @@ from ...errors import ConfigError, LoweringError
 from ...passes.context import results
 from ...runtime.artifacts import TensorType
 from ..probes.probe import CompileProbe, invalid, shorten
-from ..probes.probe_compiler import ProbeCompiler
 from ..probes.signature import signature_of
 from ..probes.verdict import Signature, Verdict
 from ..subjects.render import render
@@ -54,7 +54,7 @@ class AccuracyProbe:
         execute: runs a program.
     """
 
-    compiler: ProbeCompiler
+    compiler: CompilerCommand
     limits: ProcessLimits
     files: ValueFiles
     execute: Execute = execute

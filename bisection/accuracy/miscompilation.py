@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...compiler.targets.command import CompilerCommand
 from ...errors import BisectError, InputError
 from ...reporting import Say
-from ..probes.probe_compiler import ProbeCompiler
 from ..probes.prober import BudgetSpentError, Prober
 from ..report.accuracy_case import AccuracyCase
 from ..search.criterion import Criterion
@@ -90,7 +90,7 @@ def with_first_wrong(result: BisectResult, program: Program, prober: Prober, wat
     return replace(result, first_wrong=found, probes=prober.probes, known=prober.known, seconds=prober.seconds)
 
 
-def accuracy_case(result: BisectResult, compiler: ProbeCompiler) -> AccuracyCase | None:
+def accuracy_case(result: BisectResult, compiler: CompilerCommand) -> AccuracyCase | None:
     """What the minimal program is run on, and what it should return; None if its failure is another one."""
     if result.signature != DIFFERENT:
         return None

@@ -10,14 +10,12 @@ from pathlib import Path
 import torch
 from torch import fx
 
-from ...compiler.targets.neuronx import read_log
-from ...compiler.targets.process import ProcessLimits, ProcessResult, run_process
+from ...compiler.targets.command import CompilerCommand, run_compiler
+from ...compiler.targets.process import ProcessLimits
 from ...compiler.targets.working_directory import working_directory
 from ...errors import CompileCancelledError, LoweringError
-from ...settings import environment_with
 from ..subjects.render import render
 from ..subjects.subject import Candidate
-from .probe_compiler import ProbeCompiler
 from .signature import signature_of, stable_message, without_program
 from .verdict import Signature, Verdict
 
@@ -35,7 +33,7 @@ class CompileProbe:
         limits: after which a run is killed.
     """
 
-    compiler: ProbeCompiler
+    compiler: CompilerCommand
     limits: ProcessLimits = field(default_factory=ProcessLimits)
 
     def __call__(self, candidate: Candidate, cancel: threading.Event) -> Verdict:
@@ -60,20 +58,9 @@ class CompileProbe:
 
     def compile_in(self, directory: Path, content: bytes, cancel: threading.Event) -> tuple[Signature | None, str]:
         """Compile what is in the compiler's format in a directory, where the program stays; the failure and the log."""
-        (directory / self.compiler.input_name).write_bytes(content)
-        result = self._run(directory, cancel)
-        log = read_log(directory / self.compiler.log_name, result) if self.compiler.log_name else result.output
-        return signature_of(result, log) or self._without_program(directory), log
-
-    def _run(self, directory: Path, cancel: threading.Event) -> ProcessResult:
-        environment = environment_with(self.compiler.environment)
-        return run_process(self.compiler.words(), directory, self.limits, cancel, environment)
-
-    def _without_program(self, directory: Path) -> Signature | None:
-        if not self.compiler.output_name:
-            return None
-        damage = self.compiler.damage(directory / self.compiler.output_name)
-        return without_program(damage) if damage else None
+        run = run_compiler(self.compiler, directory, content, self.limits, cancel)
+        found = without_program(run.damage) if run.damage else signature_of(run.result, run.log)
+        return found, run.log
 
 
 def shorten(log: str, characters: int = _LOG_CHARACTERS) -> str:

@@ -6,18 +6,13 @@ import hashlib
 import re
 import shlex
 import shutil
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from ...compiler.targets import iree
-from ...compiler.targets.flags import LOGICAL_CORE_SIZES
-from ...compiler.targets.host import HostTarget
-from ...compiler.targets.neuronx import LOG, NEFF, neuron_target
-from ...compiler.targets.table import TARGETS
+from ...compiler.targets.command import CompilerCommand, Format
+from ...compiler.targets.table import find_target
 from ...errors import ConfigError
-from ..subjects.render import FORMATS, Format
+from ..subjects.render import FORMATS
 
 _PLACE = re.compile(r"\{(?P<file>input|output)(?P<ending>(?:\.\w+)*)\}")
 _LEFT_OVER = re.compile(r"\{(?:input|output)[^}]*\}?")
@@ -36,49 +31,9 @@ _FORMAT_OF_ENDING: dict[str, Format] = {
     ".pb": "hlo",
     ".py": "python",
 }
-_HOST_PROCESS = "deepinfer_neuron.compiler.targets.host_process"
 
 
-def missing_output(path: Path) -> str:
-    """What is wrong with a compiler's output if only its existence counts; empty for nothing."""
-    return "" if path.exists() else f"it wrote no {path.name}"
-
-
-@dataclass(frozen=True)
-class ProbeCompiler:
-    """How a compiler is started, and what it reads and writes in its working directory.
-
-    Attributes:
-        name: for people, such as ``trn2`` or ``iree-compile``.
-        command: program and arguments; ``{input}`` and ``{output}`` stand for the two files, anywhere in a word.
-        input_name: name of the file that it reads; ``format``: what is in it, see ``render.py``.
-        output_name: name of the file that it writes; empty if only its exit status counts.
-        fingerprint: everything besides the candidate that decides its answer: program, version, flags, format.
-        environment: variables that it gets beside those of this process.
-        log_name: of a file with more of what it says; empty if it has none.
-        damage: what is wrong with the file that it wrote; empty for nothing.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    input_name: str
-    output_name: str
-    format: Format
-    fingerprint: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    log_name: str = ""
-    damage: Callable[[Path], str] = field(default=missing_output, compare=False, repr=False)
-
-    def words(self) -> list[str]:
-        """The command with the names of the files, to be run where they are."""
-        names = (("{input}", self.input_name), ("{output}", self.output_name))
-        words = list(self.command)
-        for place, name in names:
-            words = [word.replace(place, name) for word in words]
-        return words
-
-
-def probe_compiler(target: str | None, command: str | None, format: Format | None = None) -> ProbeCompiler:
+def probe_compiler(target: str | None, command: str | None, format: Format | None = None) -> CompilerCommand:
     """The compiler of ``target`` as the environment asks for it, or the one that ``command`` starts.
 
     A command runs in a directory of its own. ``{input}`` in it is the file with the candidate, ``{output}`` the one
@@ -104,54 +59,10 @@ def probe_compiler(target: str | None, command: str | None, format: Format | Non
     assert target is not None
     if format is not None:
         raise ConfigError(f"target {target} has a format of its own: leave out --format, or give a --command")
-    if target in LOGICAL_CORE_SIZES:
-        return _neuron(target)
-    if target not in _OTHERS:
-        raise ConfigError(f"unknown target {target!r}: expected one of {sorted(TARGETS)}")
-    return _OTHERS[target]()
+    return find_target(target).command()
 
 
-def _neuron(name: str) -> ProbeCompiler:
-    target = neuron_target(name)
-    return ProbeCompiler(
-        name=name,
-        command=tuple(target.command_line("{input}", "{output}")),
-        input_name=target.module_name,
-        output_name=NEFF,
-        format=target.module_format,
-        fingerprint=target.fingerprint(),
-        log_name=LOG,
-        damage=target.damage,
-    )
-
-
-def _iree() -> ProbeCompiler:
-    return ProbeCompiler(
-        name="iree",
-        command=tuple(iree.command_line("{input}", "{output}")),
-        input_name=iree.MODULE,
-        output_name=iree.PROGRAM,
-        format="portable",
-        fingerprint=iree.iree_target().fingerprint(),
-    )
-
-
-def _host() -> ProbeCompiler:
-    """XLA in a process of its own, which needs the interpreter's own environment."""
-    return ProbeCompiler(
-        name="host",
-        command=(sys.executable, "-m", _HOST_PROCESS, "{input}", "{output}"),
-        input_name="module.mlir",
-        output_name="module.xla",
-        format="mlir",
-        fingerprint=HostTarget().fingerprint(),
-    )
-
-
-_OTHERS: Mapping[str, Callable[[], ProbeCompiler]] = {"host": _host, "iree": _iree}
-
-
-def _of_command(command: str, format: Format | None) -> ProbeCompiler:
+def _of_command(command: str, format: Format | None) -> CompilerCommand:
     if format is not None and format not in FORMATS:
         raise ConfigError(f"unknown format {format!r}: expected one of {', '.join(FORMATS)}")
     try:
@@ -166,7 +77,7 @@ def _of_command(command: str, format: Format | None) -> ProbeCompiler:
     chosen = format or _format_of(read)
     program = _program(words[0])
     arguments = [_absolute(_PLACE.sub(r"{\g<file>}", word)) for word in words[1:]]
-    return ProbeCompiler(
+    return CompilerCommand(
         name=_name(words),
         command=(str(program), *arguments),
         input_name=f"module{read}" if read else _INPUT_NAMES[chosen],

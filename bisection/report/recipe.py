@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...compiler.targets.command import CompilerCommand
 from ...compiler.targets.process import ProcessLimits
-from ..probes.probe_compiler import ProbeCompiler
 from ..probes.signature import Match
 from ..search.result import BisectResult
 from ..subjects.render import render
@@ -45,7 +45,7 @@ class Recipe:
 
 def make_recipe(
     result: BisectResult,
-    compiler: ProbeCompiler,
+    compiler: CompilerCommand,
     limits: ProcessLimits | None = None,
     match: Match = "signature",
     accuracy: AccuracyCase | None = None,

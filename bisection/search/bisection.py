@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...compiler.targets.command import CompilerCommand
 from ...errors import BisectError
-from ..probes.probe_compiler import ProbeCompiler
 from ..probes.prober import BudgetSpentError, Prober
 from ..subjects.subject import Subject
 from .criterion import Criterion
@@ -18,7 +18,7 @@ from .stages import Search
 def bisect(
     title: str,
     subject: Subject,
-    compiler: ProbeCompiler,
+    compiler: CompilerCommand,
     prober: Prober,
     options: BisectOptions,
     watch: Watch = lambda progress: None,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import get_args
 
 from jaxlib.mlir import ir
 
 from ...compiler.hlo.convert import portable_artifact, write_bytecode
 from ...compiler.lowering.context import shared_context
+from ...compiler.targets.command import Format
 from ...errors import ConfigError
 from .graph_python import graph_python
 from .subject import Candidate
-
-Format = Literal["mlir", "text", "portable", "hlo", "python"]
-"""``mlir``: StableHLO bytecode; ``text``: the same as MLIR text; ``portable``: a StableHLO portable artifact; ``hlo``:
-an HLO module proto; ``python``: the FX graph as a Python file."""
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 

@@ -26,13 +26,13 @@ from ...passes.locations import SourceLine, source_line, stack_trace_of
 from ..lowering.options import Numerics
 from .graph_values import (
     decode_argument,
+    decode_target,
     decode_tensor,
     decode_type,
     encode_argument,
     encode_target,
     encode_tensor,
     encode_type,
-    find_target,
 )
 from .versions import versions
 
@@ -204,7 +204,7 @@ def _decode_node(
     name, operation = _identifier(content["name"]), content["op"]
     if operation not in _OPERATIONS:
         raise ValueError(f"{name} is a {operation!r}, which graphs do not have")
-    targets = {"call_function": lambda: find_target(content["target"], libraries), "output": lambda: "output"}
+    targets = {"call_function": lambda: decode_target(content["target"], libraries), "output": lambda: "output"}
     target = targets.get(operation, lambda: _identifier(content.get("target", name)))()
     arguments = tuple(decode_argument(one, nodes) for one in content.get("args", []))
     keywords = {_identifier(key): decode_argument(one, nodes) for key, one in content.get("kwargs", {}).items()}

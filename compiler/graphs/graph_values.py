@@ -122,7 +122,7 @@ def encode_target(target: Any) -> str:
     raise GraphError(f"{target} cannot be saved: only graphs of operators can, as the passes leave them")
 
 
-def find_target(name: str, libraries: Mapping[str, str]) -> Any:
+def decode_target(name: str, libraries: Mapping[str, str]) -> Any:
     """What has the name of ``encode_target``.
 
     Args:

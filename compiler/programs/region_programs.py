@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from ...runtime.artifacts import Artifact
 from ...runtime.plan import digest
 from ...runtime.store.key import ArtifactKey
 from ...runtime.store.programs import made_program, program_of
-from ...runtime.store.store import ArtifactStore
+from ...runtime.store.store import ArtifactStore, Outcome
 from ..lowering.lower import LoweredModule
 from ..lowering.options import Numerics
 from ..regions.canonical import canonical_digest
@@ -30,19 +31,34 @@ class TimedArtifact:
 
     Attributes:
         seconds: that it took to compile it or to find it.
-        is_stored: whether it was found in the store.
+        outcome: "made" if it was compiled here, or where it was found.
         key: the digest of its key in the store; None if it has none.
     """
 
     artifact: Artifact
     seconds: float
-    is_stored: bool
+    outcome: Outcome
     key: str | None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was found in the store."""
+        return self.outcome != "made"
 
     @property
     def name(self) -> str:
         """What a plan calls the program: the digest of its key, or else of its content."""
         return self.key or digest(self.artifact)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A region to compile, and whom to tell when that begins."""
+
+    region: Region
+    batch_size: int | None
+    key: ArtifactKey | None
+    on_start: Callable[[], None]
 
 
 class RegionPrograms:
@@ -51,6 +67,7 @@ class RegionPrograms:
     Args:
         store: where programs are looked for first, and put; None compiles them all.
         assert_hit: refuse to compile what the store does not have.
+        must_store: refuse to compile what has no key, and to return what the store could not keep.
     """
 
     def __init__(
@@ -60,6 +77,7 @@ class RegionPrograms:
         pool: Executor,
         store: ArtifactStore | None = None,
         assert_hit: bool = False,
+        must_store: bool = False,
     ):
         if assert_hit and store is None:
             raise ArtifactError("assert_hit: there is no store; pass one or set DEEPINFER_NEURON_CACHE")
@@ -67,13 +85,24 @@ class RegionPrograms:
         self._pool = pool
         self._store = store
         self._assert_hit = assert_hit
+        self._must_store = must_store
         self._programs: dict[str, Future[TimedArtifact]] = {}
 
-    def program(self, region: Region, batch_size: int | None = None) -> Future[TimedArtifact]:
+    def program(
+        self,
+        region: Region,
+        batch_size: int | None = None,
+        on_key: Callable[[str], None] = lambda digest: None,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> Future[TimedArtifact]:
         """A region's program when it is compiled; ``batch_size`` are the requests of its step, if it is of one.
 
         A new kind of region that is not stored is lowered here, in the caller's thread: lowering traces with FX,
         which works in one thread at a time.
+
+        Args:
+            on_key: called with the digest of the key of a new kind of region.
+            on_start: called by the thread that compiles it, when it begins.
 
         Raises:
             LoweringError: an operator has no lowering.
@@ -82,22 +111,34 @@ class RegionPrograms:
         kind = canonical_digest(region)
         if kind not in self._programs:
             key = self._key(region)
-            self._programs[kind] = self._find(key) or self._submit(region, batch_size, key)
+            if key is not None:
+                on_key(key.digest)
+            self._programs[kind] = self._find(key) or self._start(_Work(region, batch_size, key, on_start))
         return self._programs[kind]
 
     def _find(self, key: ArtifactKey | None) -> Future[TimedArtifact] | None:
         if self._store is None or key is None:
             return None
         start = time.perf_counter()
-        entry = self._store.require(key) if self._assert_hit else self._store.get(key)
-        if entry is None:
+        found = self._store.look_up(key.digest)
+        if found is None:
+            if self._assert_hit:
+                self._store.require(key)
             return None
-        found: Future[TimedArtifact] = Future()
-        found.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, True, key.digest))
-        return found
+        entry, outcome = found
+        program: Future[TimedArtifact] = Future()
+        program.set_result(TimedArtifact(program_of(entry), time.perf_counter() - start, outcome, key.digest))
+        return program
 
-    def _submit(self, region: Region, batch_size: int | None, key: ArtifactKey | None) -> Future[TimedArtifact]:
-        return self._pool.submit(self._compile_or_explain, self._lowering.lower(region), key, region, batch_size)
+    def _start(self, work: _Work) -> Future[TimedArtifact]:
+        try:
+            if self._store is not None and work.key is not None:
+                self._store.refuse_known_failure(work.key)
+        except CompileError as error:
+            refused: Future[TimedArtifact] = Future()
+            refused.set_exception(self._explained(error, work, lambda: self._lowering.lower(work.region).bytecode))
+            return refused
+        return self._pool.submit(self._compile_or_explain, self._lowering.lower(work.region), work)
 
     def _key(self, region: Region) -> ArtifactKey | None:
         """The key of a program in the store; None if there is no store or no key is sure to be right."""
@@ -106,23 +147,30 @@ class RegionPrograms:
         try:
             return self._lowering.key(region)
         except ArtifactError as error:
-            if self._assert_hit:
+            if self._assert_hit or self._must_store:
                 raise
             logger.warning("the program of %s is not stored: %s", region.name, error)
             return None
 
-    def _compile_or_explain(
-        self, lowered: LoweredModule, key: ArtifactKey | None, region: Region, batch_size: int | None
-    ) -> TimedArtifact:
+    def _compile_or_explain(self, lowered: LoweredModule, work: _Work) -> TimedArtifact:
+        work.on_start()
         try:
-            return self._compile(lowered, key, region.name)
+            return self._compile(lowered, work)
         except CompileError as error:
-            command = next_command(self._store, key, self._lowering, region, batch_size, lambda: lowered.bytecode)
-            raise CompileError(f"{error}{command}", error.log) from error
+            raise self._explained(error, work, lambda: lowered.bytecode) from error
 
-    def _compile(self, lowered: LoweredModule, key: ArtifactKey | None, name: str) -> TimedArtifact:
-        start, target = time.perf_counter(), self._lowering.target
-        if self._store is None or key is None:
-            return TimedArtifact(target.compile(lowered), time.perf_counter() - start, False, None)
-        entry, outcome = self._store.get_or_make(key, lambda: made_program(target.compile(lowered), name))
-        return TimedArtifact(program_of(entry), time.perf_counter() - start, outcome != "made", key.digest)
+    def _explained(self, error: CompileError, work: _Work, module: Callable[[], bytes]) -> CompileError:
+        """The error with the command to go on with."""
+        command = next_command(self._store, work.key, self._lowering, work.region, work.batch_size, module)
+        return CompileError(f"{error}{command}", error.log)
+
+    def _compile(self, lowered: LoweredModule, work: _Work) -> TimedArtifact:
+        start, target, store, key = time.perf_counter(), self._lowering.target, self._store, work.key
+        if store is None or key is None:
+            return TimedArtifact(target.compile(lowered), time.perf_counter() - start, "made", None)
+        entry, outcome = store.get_or_make(
+            key, lambda: made_program(target.compile(lowered), work.region.name), target.cancelled
+        )
+        if self._must_store and entry.directory is None:
+            raise ArtifactError(f"it was compiled, but {store.local.root} cannot be written")
+        return TimedArtifact(program_of(entry), time.perf_counter() - start, outcome, key.digest)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import threading
+from typing import Protocol, Self
 
 from ...runtime.artifacts import Artifact
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics
+from .command import CompilerCommand
 
 
 class Target(Protocol):
@@ -17,6 +19,11 @@ class Target(Protocol):
         """The name users select it by."""
         ...
 
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set it to end the compilations of other threads, and those to come, if they run in processes of their own."""
+        ...
+
     def fingerprint(self) -> str:
         """Everything besides the module that decides the program: compiler version, flags, machine features."""
         ...
@@ -25,15 +32,19 @@ class Target(Protocol):
         """How modules for this target are lowered."""
         ...
 
+    def command(self) -> CompilerCommand:
+        """How the compiler is started as a process; raises ConfigError if it is not installed."""
+        ...
+
+    def isolated(self) -> Self:
+        """The same target, with a process for each compilation: one that crashes ends nothing else."""
+        ...
+
     def compile(self, module: LoweredModule) -> Artifact:
         """Compile a module.
 
         Raises:
             CompileError: the compiler refused it, with the model's source line if the compiler names one.
-            CompileCancelledError: ``cancel`` was called.
+            CompileCancelledError: ``cancelled`` was set, or somebody else killed the compiler.
         """
-        ...
-
-    def cancel(self) -> None:
-        """End the compilations of other threads, and those to come, if they run in processes of their own."""
         ...

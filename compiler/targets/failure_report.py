@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from .command import CompilerCommand, CompilerRun
 from .diagnostics import Diagnostic, describe, find_cause, parse_diagnostics
 from .error_codes import BISECT
-from .process import ProcessResult
 
 _NAMED_OPERATION = re.compile(r"\b[Oo]p(?:eration|code) \(?([a-z][\w-]*)")
 _LAST_LINES = 8
@@ -27,18 +27,8 @@ FindLines = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class FailedRun:
-    """A run that left no program.
-
-    Attributes:
-        result: how the process ended.
-        log: everything that it printed and logged.
-        damage: what is wrong with the file it wrote, if it claimed success.
-    """
-
-    result: ProcessResult
-    log: str
-    damage: str = ""
+class FailedRun(CompilerRun):
+    """A run that left no program."""
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -51,21 +41,20 @@ class FailedRun:
         return find_cause(self.diagnostics)
 
 
-def report_failure(target: str, command: Sequence[str], runs: Sequence[FailedRun], find_lines: FindLines) -> str:
+def report_failure(compiler: CompilerCommand, runs: Sequence[FailedRun], find_lines: FindLines) -> str:
     """The message of a compile error: the first line is the cause, the last ones the command to repeat it by.
 
     Args:
-        target: that was compiled for.
-        command: of the last run.
+        compiler: that was run.
         runs: all tries in order, at least one.
         find_lines: asked for the model's lines when the compiler names only an operation.
     """
     last = runs[-1]
     tries = f" in each of {len(runs)} tries" if len(runs) > 1 else ""
-    lines = [f"{target}: {_headline(last, find_lines)}"]
+    lines = [f"{compiler.name}: {_headline(last, find_lines)}"]
     lines += [f"  also seen: {_title(one)}" for one in last.diagnostics if one != last.cause]
     lines += [f"  an earlier try: {_ending(run)}" for run in runs[:-1] if _ending(run) != _ending(last)]
-    lines += [f"  neuronx-cc {last.result.ending}{tries}: {shlex.join(command)}"]
+    lines += [f"  neuronx-cc {last.result.ending}{tries}: {shlex.join(compiler.words())}"]
     return "\n".join(lines)
 
 

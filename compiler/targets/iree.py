@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
 
-from ...errors import CompileCancelledError, CompileError, ConfigError
+from ...errors import CompileError, ConfigError
 from ...runtime.artifacts import Artifact
 from ...runtime.processor import processor_digest
 from ..hlo.convert import portable_artifact
 from ..lowering.lower import LoweredModule
 from ..lowering.options import LoweringOptions, Numerics, device_options
-from .process import ProcessLimits, ProcessResult, run_process
+from .command import CompilerCommand, CompilerRun, run_compiler
+from .process import ProcessLimits
 from .working_directory import working_directory
 
 FLAGS = (
@@ -32,9 +34,6 @@ FLAGS = (
 )
 
 _PACKAGE = "iree-base-compiler"
-MODULE, PROGRAM = "module.mlir", "module.vmfb"
-"""Names of the files with the module and with what is made of it."""
-
 _ERROR = re.compile(r"^(?:(?P<line>[^\s:]+:\d+):\d+: )?error: (?P<text>.+)$", re.MULTILINE)
 _LAST_LINES = 8
 
@@ -45,7 +44,7 @@ class IreeTarget:
 
     Attributes:
         limits: after which a run is killed.
-        cancelled: set by ``cancel``.
+        cancelled: see ``Target.cancelled``.
     """
 
     name = "iree"
@@ -63,39 +62,42 @@ class IreeTarget:
             raise ConfigError("numerics 'exact' repeats eager PyTorch on the host; IREE rounds in its own way")
         return replace(device_options(self.name), pin_bfloat16=True)
 
-    def cancel(self) -> None:
-        """See ``Target.cancel``."""
-        self.cancelled.set()
+    def command(self) -> CompilerCommand:
+        """See ``Target.command``."""
+        return CompilerCommand(
+            name=self.name,
+            command=(str(_compiler_path()), *FLAGS, "{input}", "-o", "{output}"),
+            input_name="module.mlir",
+            output_name="module.vmfb",
+            format="portable",
+            fingerprint=self.fingerprint(),
+        )
+
+    def isolated(self) -> Self:
+        """See ``Target.isolated``."""
+        return self
 
     def compile(self, module: LoweredModule) -> Artifact:
         """Compile; see ``Target.compile``.
 
         Raises:
             CompileError: with everything the compiler said as its ``log``.
-            CompileCancelledError: ``cancel`` was called.
+            CompileCancelledError: ``cancelled`` was set.
             ConfigError: iree-compile is not installed.
         """
-        fingerprint = self.fingerprint()
-        command = command_line(MODULE, PROGRAM)
+        command = self.command()
+        content = portable_artifact(module.bytecode)
         with working_directory() as directory:
-            (directory / MODULE).write_bytes(portable_artifact(module.bytecode))
-            result = run_process(command, directory, self.limits, self.cancelled)
-            if result.outcome == "cancelled":
-                raise CompileCancelledError(f"iree: cancelled after {result.seconds:.1f} s; compile again to go on")
-            if result.outcome != "ok":
-                raise CompileError(_message(result, command), result.output)
-            payload = (directory / PROGRAM).read_bytes()
-        return module.artifact(self.name, payload, fingerprint, result.output)
+            run = run_compiler(command, directory, content, self.limits, self.cancelled)
+            if not run.succeeded:
+                raise CompileError(_message(run, command), run.log)
+            payload = (directory / command.output_name).read_bytes()
+        return module.artifact(self.name, payload, command.fingerprint, run.log)
 
 
 def iree_target() -> IreeTarget:
     """The target with the limits that the environment variables set for compilers."""
     return IreeTarget(ProcessLimits.from_settings())
-
-
-def command_line(module: str, program: str) -> list[str]:
-    """What compiles the portable artifact ``module``; raises ConfigError if iree-compile is not installed."""
-    return [str(_compiler_path()), *FLAGS, module, "-o", program]
 
 
 def _installed_version() -> str:
@@ -120,16 +122,16 @@ def _missing() -> str:
     return "target iree needs its compiler: pip install 'deepinfer-neuron[iree]'"
 
 
-def _message(result: ProcessResult, command: list[str]) -> str:
+def _message(run: CompilerRun, command: CompilerCommand) -> str:
     """The first error with its line of the model, how the compiler ended, and the command."""
-    error = _ERROR.search(result.output)
-    if result.outcome == "error" and error:
+    error, ending = _ERROR.search(run.log), run.damage or run.result.ending
+    if run.result.outcome == "error" and error:
         where = f"{error['line']}: " if error["line"] else ""
         said = f"{where}{error['text']}"
     else:
-        printed = [line for line in result.output.splitlines() if line.strip()][-_LAST_LINES:]
-        said = "\n  | ".join([f"iree-compile {result.ending}", *(line[:200] for line in printed)])
+        printed = [line for line in run.log.splitlines() if line.strip()][-_LAST_LINES:]
+        said = "\n  | ".join([f"iree-compile {ending}", *(line[:200] for line in printed)])
     return (
         f"iree: {said}\n  next: write the operation in another way, or compile for another target\n"
-        f"  iree-compile {result.ending}: {shlex.join(command)}"
+        f"  iree-compile {ending}: {shlex.join(command.words())}"
     )

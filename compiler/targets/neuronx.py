@@ -9,27 +9,28 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
-from ...errors import ArtifactError, CompileCancelledError, CompileError, ConfigError
+from ...errors import ArtifactError, CompileError, ConfigError
 from ...runtime.artifacts import Artifact
 from ...runtime.neff.reader import read_neff
 from ...settings import ModuleFormat, settings
 from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
 from ..lowering.options import KernelTarget, LoweringOptions, Numerics, device_options
+from .command import CompilerCommand, run_compiler
 from .failure_report import FailedRun, report_failure
 from .flags import CompilerFlags
 from .neuron_compiler import find_compiler
 from .neuron_fingerprint import MODULE_FILES, NeuronFingerprint, asked_fingerprint
 from .operation_lines import operation_lines
-from .process import ProcessLimits, ProcessResult, run_process
+from .process import ProcessLimits
 from .working_directory import working_directory
 
 INTERNAL_ERROR_STATUS = 70
 """The status of a compiler that failed on a module itself, which has been seen to pass when it is run again."""
 
-NEFF, LOG = "module.neff", "log-neuron-cc.txt"
-"""Names of the files that the compiler writes."""
+_LOG = "log-neuron-cc.txt"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class NeuronTarget:
         retries: how often a module is tried again when the compiler failed without refusing it.
         module_format: what the compiler reads, see ``hlo.convert.write_module``.
         use_kernels: let device kernels replace the bodies of operators.
-        cancelled: set by ``cancel``.
+        cancelled: see ``Target.cancelled``.
     """
 
     flags: CompilerFlags
@@ -70,58 +71,51 @@ class NeuronTarget:
         kernels = KernelTarget(self.name, self.flags.logical_core_size) if self.use_kernels else None
         return replace(device_options(self.name), kernels_for=kernels)
 
-    @property
-    def module_name(self) -> str:
-        """Name of the file with the module."""
-        return MODULE_FILES[self.module_format]
+    def command(self) -> CompilerCommand:
+        """See ``Target.command``."""
+        compiler = find_compiler(self.compiler)
+        words = self.flags.command_line(Path("{input}"), Path("{output}"), Path(_LOG), str(compiler.path))
+        return CompilerCommand(
+            name=self.name,
+            command=tuple(words),
+            input_name=MODULE_FILES[self.module_format],
+            output_name="module.neff",
+            format=self.module_format,
+            fingerprint=NeuronFingerprint(self.flags, self.module_format).of_version(compiler.version),
+            log_name=_LOG,
+            damage=self._damage,
+        )
 
-    def command_line(self, module: str, program: str) -> list[str]:
-        """What compiles the file ``module`` to the NEFF ``program``; raises ConfigError without a compiler."""
-        path = find_compiler(self.compiler).path
-        return self.flags.command_line(Path(module), Path(program), Path(LOG), str(path))
-
-    def cancel(self) -> None:
-        """See ``Target.cancel``."""
-        self.cancelled.set()
+    def isolated(self) -> Self:
+        """See ``Target.isolated``."""
+        return self
 
     def compile(self, module: LoweredModule) -> Artifact:
         """Compile; see ``Target.compile``.
 
         Raises:
             CompileError: with everything the compiler said as its ``log``.
-            CompileCancelledError: ``cancel`` was called.
+            CompileCancelledError: ``cancelled`` was set.
             ConfigError: no compiler, or no local directory for it to work in.
         """
-        compiler = find_compiler(self.compiler)
-        name, content = self.module_name, write_module(module, self.module_format)
-        command = self.command_line(name, NEFF)
-        fingerprint = NeuronFingerprint(self.flags, self.module_format).of_version(compiler.version)
+        command, content = self.command(), write_module(module, self.module_format)
         failed: list[FailedRun] = []
         with working_directory() as parent:
             for attempt in range(1 + self.retries):
                 directory = parent / str(attempt)
                 directory.mkdir()
-                (directory / name).write_bytes(content)
                 _write_files(directory, module)
-                result = self._run(command, directory)
-                log = read_log(directory / LOG, result)
-                damage = self.damage(directory / NEFF) if result.outcome == "ok" else ""
-                if result.outcome == "ok" and not damage:
-                    payload = (directory / NEFF).read_bytes()
-                    return module.artifact(self.name, payload, fingerprint, log)
-                failed.append(FailedRun(result, log, damage))
+                run = run_compiler(command, directory, content, self.limits, self.cancelled)
+                if run.succeeded:
+                    payload = (directory / command.output_name).read_bytes()
+                    return module.artifact(self.name, payload, command.fingerprint, run.log)
+                failed.append(FailedRun(run.result, run.log, run.damage))
                 if not is_intermittent(failed[-1]):
                     break
-        message = report_failure(self.name, command, failed, lambda opcode: operation_lines(module.bytecode, opcode))
+        message = report_failure(command, failed, lambda opcode: operation_lines(module.bytecode, opcode))
         raise CompileError(message, "\n".join(run.log for run in failed))
 
-    def _run(self, command: list[str], directory: Path) -> ProcessResult:
-        result = run_process(command, directory, self.limits, self.cancelled)
-        if result.outcome == "cancelled":
-            raise CompileCancelledError(f"{self.name}: cancelled after {result.seconds:.1f} s; compile again to go on")
-        return result
-
-    def damage(self, path: Path) -> str:
+    def _damage(self, path: Path) -> str:
         """What is wrong with the program the compiler wrote; its hash is the Neuron runtime's to check."""
         try:
             read_neff(path, target=self.name, logical_core_size=self.flags.logical_core_size, verify_hash=False)
@@ -158,9 +152,3 @@ def _write_files(directory: Path, module: LoweredModule) -> None:
     for name, content in module.files.items():
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_bytes(content)
-
-
-def read_log(path: Path, result: ProcessResult) -> str:
-    """What a compiler printed, and what it wrote into its log file."""
-    logged = path.read_text(errors="replace") if path.exists() else ""
-    return f"{result.output}\n{logged}" if logged else result.output

@@ -39,7 +39,7 @@ def refuse_network(directory: Path) -> None:
     kind = file_system_type(directory)
     if _NETWORK.fullmatch(kind):
         raise ConfigError(
-            f"{directory} is on a network file system ({kind}), where neuronx-cc cannot work; set TMPDIR to a "
+            f"{directory} is on a network file system ({kind}), where compilers cannot work; set TMPDIR to a "
             "directory on a local disk"
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ArtifactError
+from ..processor import usable_processors
 from .manifest import MANIFEST, FileRecord, Manifest
 
 LARGE = 64 << 20
@@ -98,7 +98,7 @@ def load_entry(directory: Path, digest: str) -> StoredEntry:
         return _load_file(directory / name, manifest.files[name])
 
     if len(names) > 1 and manifest.size > _WORTH_THREADS:
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        with ThreadPoolExecutor(max_workers=usable_processors()) as pool:
             contents = list(pool.map(load, names))
     else:
         contents = list(map(load, names))

@@ -9,6 +9,7 @@ published by one rename.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ...errors import CompileCancelledError
 from .owner import Owner
 
 LockOutcome = Literal["free", "waited", "unlocked"]
@@ -42,14 +44,19 @@ class Patience:
 
 
 @contextmanager
-def key_lock(path: Path, claim: Path, patience: Patience, purpose: str) -> Iterator[LockOutcome]:
+def key_lock(
+    path: Path, claim: Path, patience: Patience, purpose: str, cancelled: threading.Event | None = None
+) -> Iterator[LockOutcome]:
     """Hold the lock ``path`` for the block. ``claim`` is a name on its file system that nobody else uses.
 
     Yields "free" if it was free, "waited" if somebody else had it first, and "unlocked" if it cannot be had: the wait
     was too long, or the store cannot be written. ``purpose`` is what messages say is being made.
+
+    Raises:
+        CompileCancelledError: ``cancelled`` was set while it waited for somebody else.
     """
     try:
-        yield _try_to_acquire(path, claim, patience, purpose)
+        yield _try_to_acquire(path, claim, patience, purpose, cancelled or threading.Event())
     finally:
         with suppress(OSError):
             if path.samefile(claim):
@@ -66,15 +73,17 @@ def remove_stale(path: Path, abandoned_after_s: float) -> bool:
     return _take_away(path, seen)
 
 
-def _try_to_acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> LockOutcome:
+def _try_to_acquire(
+    path: Path, claim: Path, patience: Patience, purpose: str, cancelled: threading.Event
+) -> LockOutcome:
     try:
-        return _acquire(path, claim, patience, purpose)
+        return _acquire(path, claim, patience, purpose, cancelled)
     except OSError as error:
         logger.debug("no lock for %s: %s", purpose, error)
         return "unlocked"
 
 
-def _acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> LockOutcome:
+def _acquire(path: Path, claim: Path, patience: Patience, purpose: str, cancelled: threading.Event) -> LockOutcome:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim.write_text(Owner.this_process().to_text())
     start = time.monotonic()
@@ -95,7 +104,8 @@ def _acquire(path: Path, claim: Path, patience: Patience, purpose: str) -> LockO
             if waited >= next_message:
                 logger.warning("waiting for %s, which makes %s (%.0f s)", _name(seen), purpose, waited)
                 next_message = 4 * waited
-            time.sleep(patience.poll_s)
+            if cancelled.wait(patience.poll_s):
+                raise CompileCancelledError(f"cancelled while {_name(seen)} made {purpose}")
             outcome = "waited"
     return outcome
 

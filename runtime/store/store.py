@@ -7,6 +7,7 @@ guard against damage, not against people. Give a shared store to others read-onl
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,10 +121,13 @@ class ArtifactStore:
             self._warn(error)
         return stored or unstored_entry(key, files, metadata or {})
 
-    def get_or_make(self, key: ArtifactKey, make: Callable[[], Made]) -> tuple[StoredEntry, Outcome]:
+    def get_or_make(
+        self, key: ArtifactKey, make: Callable[[], Made], cancelled: threading.Event | None = None
+    ) -> tuple[StoredEntry, Outcome]:
         """The entry of a key, made by ``make`` unless it is there. Of several processes that miss, one makes it.
 
         Raises:
+            CompileCancelledError: ``cancelled`` was set while another process was waited for.
             CompileError: from ``make``, or remembered from an earlier try that has not expired. Any other exception
                 of ``make`` is passed on and not remembered.
         """
@@ -131,7 +135,7 @@ class ArtifactStore:
         if found is not None:
             return found
         layout, purpose = self.local.layout, f"{key.kind} {key.digest[:12]}"
-        with key_lock(layout.lock(key.digest), layout.new_stage(), self._patience, purpose):
+        with key_lock(layout.lock(key.digest), layout.new_stage(), self._patience, purpose, cancelled):
             # Whoever had the lock before may have made it between the first look and the lock.
             entry = self.local.load(key.digest)
             if entry is not None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from deepinfer_neuron.cli.compile_progress import print_change, program_table, show_programs, summary
-from deepinfer_neuron.compiler.workers.programs import StoredProgram
+from deepinfer_neuron.compiler.programs.stored_programs import StoredProgram
 
 DIGEST = "ab" * 32
 PROGRAMS = [

@@ -18,7 +18,6 @@ from pathlib import Path
 from bisect_catalogue import Entry, catalogue, operators
 from decode_graphs import decode_graph
 from deepinfer_neuron.benchmarks.minifier import MinifierRun, run_minifier
-from deepinfer_neuron.bisection.probes.probe_compiler import ProbeCompiler
 from deepinfer_neuron.bisection.probes.prober import Probe, Prober
 from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
 from deepinfer_neuron.bisection.search.bisection import bisect
@@ -28,6 +27,7 @@ from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject, stag
 from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.cli.console import print_table
 from deepinfer_neuron.compiler.lowering.options import device_options
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
 from planted_compiler import PlantedCompiler
 from torch import fx
 
@@ -35,7 +35,7 @@ TARGET = "trn2"
 FEW = 3
 """Up to so many planted operators are made simpler when they are found."""
 
-COMPILER = ProbeCompiler(
+COMPILER = CompilerCommand(
     name="stand-in",
     command=("neuronx-cc", "{input}", "{output}"),
     input_name="module.mlir",
@@ -54,7 +54,7 @@ def whole_step(size: str) -> GraphSubject:
 
 
 def bisect_entry(
-    entry: Entry, size: str, directory: Path, probe: Probe, compiler: ProbeCompiler = COMPILER, jobs: int = 1
+    entry: Entry, size: str, directory: Path, probe: Probe, compiler: CompilerCommand = COMPILER, jobs: int = 1
 ) -> BisectResult:
     """Reduce the whole step for one entry; ``directory`` keeps the verdicts."""
     options = BisectOptions(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import odd_compiler
 import torch
+from deepinfer_neuron.compiler.programs.stored_programs import StoredProgram
+from deepinfer_neuron.compiler.steps.stored_steps import compile_into_store
 from deepinfer_neuron.compiler.targets.host import HostTarget
-from deepinfer_neuron.compiler.workers.compile import compile_into_store
-from deepinfer_neuron.compiler.workers.programs import StoredProgram
 from deepinfer_neuron.passes.stage_boundary import stage_boundary
 from deepinfer_neuron.runtime.loader import DecodeVariant
 from deepinfer_neuron.runtime.slots import SlotSpec
@@ -47,9 +47,9 @@ def print_state(program: StoredProgram) -> None:
 
 
 def main(store: Path, log: Path, oddity: str) -> None:
-    command = odd_compiler.command(oddity, log, store)
+    odd_compiler.install(oddity, log)
     model, variant = StagedStep(), variant_of(2)
-    result = compile_into_store(model, variant, ArtifactStore(store), 2, watch=print_state, command=command)
+    result = compile_into_store(model, variant, ArtifactStore(store), 2, watch=print_state)
     print(json.dumps({program.region: program.state for program in result.programs}))
 
 

@@ -16,11 +16,12 @@ import pytest
 import stablehlo_texts
 import torch
 from deepinfer_neuron.bisection.probes.probe import IDENTITY, CompileProbe, shorten
-from deepinfer_neuron.bisection.probes.probe_compiler import ProbeCompiler, probe_compiler
+from deepinfer_neuron.bisection.probes.probe_compiler import probe_compiler
 from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
 from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
 from deepinfer_neuron.errors import CompileCancelledError, ConfigError
 from deepinfer_neuron.settings import Settings
@@ -64,20 +65,20 @@ def processes_of(directory: Path) -> list[int]:
     return found
 
 
-def neuron(directory: Path, monkeypatch: pytest.MonkeyPatch, fault: str = "", **options: object) -> ProbeCompiler:
+def neuron(directory: Path, monkeypatch: pytest.MonkeyPatch, fault: str = "", **options: object) -> CompilerCommand:
     asked = replace(Settings(compiler=install_compiler(directory / "bin", fault)), **options)
     for module in ("neuronx", "process"):
         monkeypatch.setattr(f"deepinfer_neuron.compiler.targets.{module}.settings", lambda: asked)
     return probe_compiler("trn2", None)
 
 
-def python(code: str, words: str = "{input}") -> ProbeCompiler:
+def python(code: str, words: str = "{input}") -> CompilerCommand:
     """A command that runs Python code."""
     compiler = probe_compiler(None, f"python {words}")
     return replace(compiler, command=(sys.executable, "-c", code, *compiler.command[1:]))
 
 
-def ask(compiler: ProbeCompiler, candidate: Candidate = IDENTITY, **limits: float) -> Verdict:
+def ask(compiler: CompilerCommand, candidate: Candidate = IDENTITY, **limits: float) -> Verdict:
     return CompileProbe(compiler, ProcessLimits(**limits))(candidate, threading.Event())
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deepinfer_neuron.bisection.probes.probe_compiler import ProbeCompiler, missing_output, probe_compiler
+from deepinfer_neuron.bisection.probes.probe_compiler import probe_compiler
+from deepinfer_neuron.compiler.targets.command import CompilerCommand, missing_output
 from deepinfer_neuron.compiler.targets.flags import LOGICAL_CORE_SIZES, default_flags
 from deepinfer_neuron.compiler.targets.iree import IreeTarget
 from deepinfer_neuron.compiler.targets.neuronx import NeuronTarget
@@ -18,7 +19,7 @@ from deepinfer_neuron.settings import Settings
 from neuron_compilers import install_compiler
 
 
-def of_command(command: str, format=None) -> ProbeCompiler:
+def of_command(command: str, format=None) -> CompilerCommand:
     return probe_compiler(None, command, format)
 
 

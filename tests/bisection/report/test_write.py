@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from bisect_results import accepted, make_result, shell_recipe, sorting, standin_recipe, traced
-from deepinfer_neuron.bisection.probes.probe_compiler import ProbeCompiler
 from deepinfer_neuron.bisection.probes.verdict import Signature
 from deepinfer_neuron.bisection.report import write
 from deepinfer_neuron.bisection.report.recipe import make_recipe
@@ -20,6 +19,7 @@ from deepinfer_neuron.bisection.report.repro import ReproRun, run_repro
 from deepinfer_neuron.bisection.report.write import write_result
 from deepinfer_neuron.bisection.subjects.render import render
 from deepinfer_neuron.compiler.hlo.wire import read_fields
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
 from deepinfer_neuron.compiler.targets.process import ProcessLimits
 
 PROGRAMS = {"minimal.mlir", "minimal.mlirbc", "minimal.hlo.pb", "good.mlir", "also_seen/1.mlir", "also_seen/1.txt"}
@@ -121,7 +121,7 @@ def test_a_script_that_takes_too_long_is_not_waited_for(tmp_path):
 
 
 def test_the_recipe_is_that_of_the_probes():
-    compiler = ProbeCompiler(
+    compiler = CompilerCommand(
         "cc", ("cc", "{input}"), "module.mlir", "", "text", "cc 1", environment={"A": "b"}, log_name="log"
     )
     result = make_result(minimal=traced(), smallest_module=sorting())

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
 from deepinfer_neuron.compiler.targets.failure_report import FailedRun, report_failure
 from deepinfer_neuron.compiler.targets.process import ProcessResult
 
 SORT = "[ERROR] [NCC_EVRF029] Operation sort is not supported on trn2."
-COMMAND = ["neuronx-cc", "compile", "a module.mlir"]
+COMPILER = CompilerCommand("trn2", ("neuronx-cc", "compile", "{input}"), "a module.mlir", "", "mlir", "")
 
 
 def failed(log: str, status: int = 70, damage: str = "") -> FailedRun:
@@ -12,7 +13,7 @@ def failed(log: str, status: int = 70, damage: str = "") -> FailedRun:
 
 
 def report(*runs: FailedRun, lines: tuple[str, ...] = ()) -> list[str]:
-    return report_failure("trn2", COMMAND, runs, lambda opcode: lines if opcode == "sort" else ()).splitlines()
+    return report_failure(COMPILER, runs, lambda opcode: lines if opcode == "sort" else ()).splitlines()
 
 
 def test_the_first_line_is_the_cause_and_the_last_one_the_command():

@@ -132,7 +132,7 @@ def test_a_cancelled_compiler_leaves_no_process_and_no_file(temporary: Path) -> 
     def cancel() -> None:
         while not processes_in(temporary):
             time.sleep(0.02)
-        target.cancel()
+        target.cancelled.set()
 
     thread = threading.Thread(target=cancel, daemon=True)
     thread.start()

@@ -186,7 +186,7 @@ def test_the_lines_of_an_operation_are_found_in_the_module():
 def test_another_thread_can_cancel_and_nothing_is_stored(tmp_path):
     chosen, store = target(tmp_path, "hang"), ArtifactStore(tmp_path / "store")
     chosen.fingerprint()
-    timer = threading.Timer(1.0, chosen.cancel)
+    timer = threading.Timer(1.0, chosen.cancelled.set)
     timer.start()
     with pytest.raises(CompileCancelledError, match="trn2: cancelled after"):
         compile_into(store, chosen)

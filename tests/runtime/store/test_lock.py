@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from deepinfer_neuron.errors import CompileCancelledError
 from deepinfer_neuron.runtime.store.lock import LockOutcome, Patience, key_lock, remove_stale
 from deepinfer_neuron.runtime.store.owner import Owner
 
@@ -155,11 +156,21 @@ def test_only_stale_locks_are_removed(lock: Path) -> None:
 
 
 def test_an_interrupted_wait_leaves_nothing(lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(seconds: float) -> None:
+    def interrupt(event: threading.Event, seconds: float) -> None:
         raise KeyboardInterrupt
 
     leave(lock, Owner.this_process())
-    monkeypatch.setattr(time, "sleep", interrupt)
+    monkeypatch.setattr(threading.Event, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt), held(lock):
+        raise AssertionError("not reached")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [lock]
+
+
+def test_a_cancelled_wait_leaves_nothing(lock: Path, tmp_path: Path) -> None:
+    leave(lock, Owner.this_process())
+    cancelled = threading.Event()
+    cancelled.set()
+    waiting = key_lock(lock, tmp_path / "claim", Patience(), "program 12", cancelled)
+    with pytest.raises(CompileCancelledError, match=r"cancelled while process \d+ on .* made program 12"), waiting:
         raise AssertionError("not reached")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [lock]

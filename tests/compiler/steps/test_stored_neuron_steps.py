@@ -1,4 +1,4 @@
-"""``compile DIR --target trn2 --jobs 2`` as a person types it, with the stand-in for neuronx-cc in the workers."""
+"""``compile DIR --target trn2 --jobs 2`` as a person types it, with the stand-in for neuronx-cc."""
 
 from __future__ import annotations
 

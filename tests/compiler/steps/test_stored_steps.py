@@ -1,9 +1,10 @@
-"""Steps compiled by workers: the same programs as in one process, whatever happens to a worker."""
+"""Steps compiled into a store: the same programs as in one process, whatever happens to a compiler."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ import staged_steps
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.programs.failure_bundle import read_bundle
-from deepinfer_neuron.compiler.workers.compile import StoredSteps, compile_into_store
-from deepinfer_neuron.compiler.workers.programs import failed
+from deepinfer_neuron.compiler.programs.stored_programs import failed
+from deepinfer_neuron.compiler.steps.stored_steps import StoredSteps, compile_into_store
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
+from deepinfer_neuron.compiler.targets.host import HostTarget
 from deepinfer_neuron.runtime.devices.pjrt import host_device
 from deepinfer_neuron.runtime.loader import load_runner
 from deepinfer_neuron.runtime.store.store import ArtifactStore
@@ -24,7 +27,7 @@ from deepinfer_neuron.runtime.weights import BoundTensors
 from interruptible import start_interruptible
 from staged_steps import StagedStep, variant_of
 
-NO_WORKER = ["/nonexistent"]
+REFUSAL = "XLA:CPU refused the module: no registers left"
 
 
 @pytest.fixture
@@ -32,9 +35,20 @@ def store(tmp_path: Path) -> ArtifactStore:
     return ArtifactStore(tmp_path / "store")
 
 
+@pytest.fixture(autouse=True)
+def compilers(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Undoes what a test does to the compiler."""
+    monkeypatch.setattr(HostTarget, "command", HostTarget.command)
+    return monkeypatch
+
+
+def refuse_to_start(target: HostTarget) -> CompilerCommand:
+    raise AssertionError("a compiler was started")
+
+
 def compile_oddly(store: ArtifactStore, oddity: str) -> StoredSteps:
-    command = odd_compiler.command(oddity, store.local.root.with_name("log"), store.local.root)
-    return compile_into_store(StagedStep(), variant_of(2), store, 1, command=command)
+    odd_compiler.install(oddity, store.local.root.with_name("log"))
+    return compile_into_store(StagedStep(), variant_of(2), store, 1)
 
 
 def states(result: StoredSteps) -> dict[str, str]:
@@ -53,7 +67,7 @@ def left_behind(store: ArtifactStore) -> list[Path]:
     return [*store.local.root.glob(".tmp.*"), *store.local.layout.locks.glob("*")]
 
 
-def test_workers_store_the_programs_that_one_process_makes(store: ArtifactStore):
+def test_the_programs_are_those_that_one_process_makes(store: ArtifactStore, compilers: pytest.MonkeyPatch):
     result = compile_into_store(StagedStep(), variant_of(1, 2), store, 2)
     assert [program.state for program in result.programs] == ["made"] * 6
     assert [report.batch_size for report in result.reports] == [2, 1]
@@ -66,23 +80,26 @@ def test_workers_store_the_programs_that_one_process_makes(store: ArtifactStore)
         x = torch.randn(rows, 4)
         assert torch.equal(loaded.runner(x=x), expected(x=x))
 
-    again = compile_into_store(StagedStep(), variant_of(1, 2), store, 2, assert_hit=True, command=NO_WORKER)
+    compilers.setattr(HostTarget, "command", refuse_to_start)
+    again = compile_into_store(StagedStep(), variant_of(1, 2), store, 2, assert_hit=True)
     assert [program.state for program in again.programs] == ["hit"] * 6
     assert again.plan == result.plan
     assert [report.stored for report in again.reports] == [3, 3]
     assert left_behind(store) == []
 
 
-def test_a_refused_program_does_not_stop_the_others(store: ArtifactStore):
+def test_a_refused_program_does_not_stop_the_others(store: ArtifactStore, compilers: pytest.MonkeyPatch):
     result = compile_oddly(store, "refuses")
     assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
     (error,) = (program.error for program in failed(result.programs))
-    assert error.startswith("no registers left\nat step.py:7\n  next: deepinfer-neuron bisect ")
+    assert error.startswith(f"{REFUSAL}\nat step.py:7\n  next: deepinfer-neuron bisect ")
     bundle = read_bundle(Path(error.split()[-1]))
-    assert (bundle.graph.name, bundle.batch_size, bundle.signature) == ("tanh", 2, "CompileError: no registers left")
+    assert (bundle.graph.name, bundle.batch_size, bundle.signature) == ("tanh", 2, f"CompileError: {REFUSAL}")
     assert (result.plan, result.reports, store.entries("plan")) == (None, (), [])
     assert len(store.failures()) == 1
-    again = compile_into_store(StagedStep(), variant_of(2), store, 1, command=NO_WORKER)
+    with compilers.context() as within:
+        within.setattr(HostTarget, "command", refuse_to_start)
+        again = compile_into_store(StagedStep(), variant_of(2), store, 1)
     assert states(again) == {"sum": "hit", "tanh": "failed", "end": "hit"}
     assert "tried again in" in failed(again.programs)[0].error
     assert failed(again.programs)[0].error.endswith(error.splitlines()[-1])
@@ -91,21 +108,25 @@ def test_a_refused_program_does_not_stop_the_others(store: ArtifactStore):
 
 
 @pytest.mark.parametrize(
-    ("oddity", "signal_name", "remembered"), [("is killed", "SIGKILL", []), ("crashes", "SIGSEGV", ["tanh"])]
+    ("oddity", "message", "remembered"),
+    [("is killed", "SIGKILL.*memory.*try fewer --jobs", []), ("crashes", "SIGSEGV", ["tanh"])],
 )
-def test_a_worker_that_dies_fails_its_program_only(
-    store: ArtifactStore, oddity: str, signal_name: str, remembered: list[str]
+def test_a_compiler_that_dies_fails_its_program_only(
+    store: ArtifactStore, oddity: str, message: str, remembered: list[str]
 ):
     result = compile_oddly(store, oddity)
     assert states(result) == {"sum": "made", "tanh": "failed", "end": "made"}
-    assert signal_name in failed(result.programs)[0].error
-    assert [failure.log.partition(":")[0] for failure in store.failures()] == remembered
+    assert re.search(message, failed(result.programs)[0].error)
+    assert len(store.failures()) == len(remembered)
     bundles = [store.failure_files(failure.digest) for failure in store.failures()]
     assert [read_bundle(bundle).graph.name for bundle in bundles if bundle] == remembered
 
 
-def test_a_required_program_that_is_missing_is_explained_and_none_is_compiled(store: ArtifactStore):
-    result = compile_into_store(StagedStep(), variant_of(2), store, 1, assert_hit=True, command=NO_WORKER)
+def test_a_required_program_that_is_missing_is_explained_and_none_is_compiled(
+    store: ArtifactStore, compilers: pytest.MonkeyPatch
+):
+    compilers.setattr(HostTarget, "command", refuse_to_start)
+    result = compile_into_store(StagedStep(), variant_of(2), store, 1, assert_hit=True)
     assert states(result) == {"sum": "failed", "tanh": "failed", "end": "failed"}
     assert all("the store in" in program.error and "has no other entry" in program.error for program in result.programs)
 

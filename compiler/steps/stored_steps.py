@@ -1,4 +1,4 @@
-"""Compile a model's decode step into a store, by worker processes, without loading anything."""
+"""Compile a model's decode step into a store, without loading anything."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...runtime.loader import DecodeVariant, store_plan
 from ...runtime.plan import DecodePlan
 from ...runtime.stats import CompileReport
 from ...runtime.store.store import ArtifactStore
-from ..programs.region_lowering import RegionLowering
-from ..steps.captured_step import slots_of
-from ..steps.pipeline import check_graph_mode, check_numerics
-from ..steps.started_steps import StartedStep, start_steps
+from ..programs.compiling_threads import compiling_threads
+from ..programs.region_programs import RegionPrograms
+from ..programs.stored_programs import StoredProgram, StoredPrograms, Watch, failed
 from ..targets.table import find_target
-from .pool import WorkerPool, worker_command
-from .programs import StoredProgram, Watch, WorkerPrograms, failed
+from .captured_step import slots_of
+from .pipeline import check_graph_mode, check_numerics
+from .started_steps import StartedStep, start_steps
 
 
 @dataclass(frozen=True)
@@ -44,29 +44,26 @@ def compile_into_store(
     assert_hit: bool = False,
     watch: Watch = lambda program: None,
     progress: Callable[[str], None] = lambda line: None,
-    command: Sequence[str] | None = None,
 ) -> StoredSteps:
     """Compile the decode step of ``model`` for ``variant`` and store programs and plan.
 
-    A program that fails does not stop the others. An exception such as KeyboardInterrupt ends the workers; what they
-    had stored stays, and the next run goes on from there.
+    Each program is compiled in a process of its own. One that fails does not stop the others. KeyboardInterrupt ends
+    them all; what was stored stays, and the next run goes on from there.
 
     Args:
-        jobs: number of processes that compile. None is started if everything is stored.
+        jobs: programs that are compiled at once.
         assert_hit: count programs that are not stored as failed, instead of compiling them.
         watch: called whenever something happens to a program, from any thread.
         progress: called with a line of text as each batch size was captured.
-        command: starts a worker, if not ``worker_command``'s.
 
     Raises:
         CaptureError: the step is not one static graph; the message names the source line.
         ConfigError: an unknown target, numerics or mode.
     """
     slots, mode = slots_of(model), check_graph_mode(variant.mode)
-    target = find_target(variant.target)
-    lowering = RegionLowering(target, check_numerics(variant.numerics))
-    with WorkerPool(command or worker_command(target.name, store), jobs) as pool:
-        programs = WorkerPrograms(lowering, store, pool, assert_hit, watch)
+    target, numerics = find_target(variant.target).isolated(), check_numerics(variant.numerics)
+    with compiling_threads(target, jobs) as pool:
+        programs = StoredPrograms(RegionPrograms(target, numerics, pool, store, assert_hit, must_store=True), watch)
         started = start_steps(model, variant.batch_sizes, target, mode, programs.add, progress)
         made = programs.wait()
     # What the first slices of a root asked for and the last ones do not is stored, but no part of the result.
