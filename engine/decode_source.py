@@ -39,14 +39,14 @@ class DecodeOptions:
 
     Attributes:
         batch_sizes: as in ``compile_decode``.
-        tokens: that one request may reach.
-        requests: that are served at once; as many as the largest batch if left out.
+        max_context: tokens that one request may reach.
+        max_requests: that are served at once; as many as the largest batch if left out.
         numerics, mode, target: as in ``compile_decode``.
     """
 
     batch_sizes: int | Sequence[int] = (1, 2, 4, 8)
-    tokens: int = 1024
-    requests: int | None = None
+    max_context: int = 1024
+    max_requests: int | None = None
     numerics: str = "fast"
     mode: str | None = None
     target: str | None = None
@@ -69,7 +69,7 @@ class DecodeSource:
         self.sizes = size_ladder(options.batch_sizes)
         self.target = options.target or default_target()
         self.numerics = _numerics(self.target)
-        self.geometry = CacheGeometry.for_requests(options.tokens, options.requests or self.sizes[-1])
+        self.geometry = CacheGeometry.for_requests(options.max_context, options.max_requests or self.sizes[-1])
 
     @cached_property
     def variant(self) -> DecodeVariant:

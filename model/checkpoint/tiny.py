@@ -55,6 +55,14 @@ def make_checkpoint(
     return directory
 
 
+def size_of(directory: str | Path) -> str | None:
+    """The size that ``make_checkpoint`` made a checkpoint in; None for any other checkpoint, or none."""
+    try:
+        return json.loads((Path(directory) / "config.json").read_text())[_MARK]["size"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _write_vocabulary(staging: Path, size: str, config: ModelConfig) -> None:
     """The real tokenizer for ``tiny``; for ``nano`` no text, only tables over a made-up compression."""
     if size == "tiny":
