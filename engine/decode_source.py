@@ -5,7 +5,7 @@ Whoever compiles a step and whoever loads it ask here, so that they mean the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from ..model.checkpoint.loader import Checkpoint
 from ..model.identity import model_identity, weights_identity
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics, engine_numerics, target_numerics
+from ..reporting import Say
 from ..runtime.devices.choice import default_target
 from ..runtime.devices.nrt.runtime import TARGETS as NEURON_TARGETS
 from ..runtime.devices.pjrt import PjrtDevice
@@ -127,7 +128,7 @@ class DecodeSource:
         """What tells the checkpoint's weights from any others."""
         return weights_identity(self.checkpoint)
 
-    def compile(self, store: ArtifactStore | Literal[False], say: Callable[[str], None]) -> DecodeRunner:
+    def compile(self, store: ArtifactStore | Literal[False], say: Say) -> DecodeRunner:
         """A runner that is compiled in this process; with a store, programs and plan are kept."""
         from ..compiler.api import compile_decode
 

@@ -95,7 +95,7 @@ def start(cold_s: float | None) -> StartCost:
 
 
 REFUSED = Finding("EVRF029", "reported", "stablehlo.sort", "model/moe.py:31", "trn2 has no sort", "count instead", 2)
-LACKING = DoctorFinding("jaxlib", True, "missing", "not installed", "pip install jaxlib")
+LACKING = DoctorFinding("jaxlib", "missing", next_step="pip install jaxlib", needed=True)
 SIGMOID = SavedGraph(graph_of(torch.sigmoid, [torch.empty(4)]), {}, "host", name="end")
 RUN = RunReport("eager", RunOptions(), {"p": [1]}, comparison(True))
 OTHERS = "4 others lie within its noise (top-two margin below 0.5)"
