@@ -209,7 +209,8 @@ def bench_loading(
 
 def _report(path: Path | None, kind: str, results: Sequence[Any], *tables: Table) -> None:
     for table in tables:
-        print_table(table)
+        if table.rows:
+            print_table(table)
     write_report(path, {kind: [asdict(one) for one in results]})
 
 

@@ -85,8 +85,8 @@ def checked(*findings: Finding) -> PreflightReport:
 
 
 def compiled_layers(layers: int, programs: int) -> LayerCountCost:
-    numbers = dict.fromkeys(CompileReport.__dataclass_fields__, 1.0)
-    report = CompileReport(**numbers | {"programs": programs, "mode": "regions"})  # type: ignore[arg-type]
+    numbers: dict[str, Any] = dict.fromkeys(CompileReport.__dataclass_fields__, 1.0)
+    report = CompileReport(**numbers | {"nodes": layers * 10, "programs": programs, "mode": "regions"})
     return LayerCountCost(layers, report, 1.0, 1.5)
 
 
