@@ -12,7 +12,7 @@ from .errors import DeepInferNeuronError
 if TYPE_CHECKING:
     from .compiler.api import compile_decode
     from .compiler.lowering.device_kernels.registry import register_kernel
-    from .engine.loading import LoadOptions, load_decode
+    from .engine.loading import LoadedDecode, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
     from .runtime.slots import PaddingPolicy, SlotSpec
@@ -22,7 +22,7 @@ __all__ = [
     "ArtifactStore",
     "DecodeRunner",
     "DeepInferNeuronError",
-    "LoadOptions",
+    "LoadedDecode",
     "PaddingPolicy",
     "SlotSpec",
     "compile_decode",
@@ -39,7 +39,7 @@ _HOMES = {
     "ArtifactStore": ".runtime.store.store",
     "compile_decode": ".compiler.api",
     "register_kernel": ".compiler.lowering.device_kernels.registry",
-    "LoadOptions": ".engine.loading",
+    "LoadedDecode": ".engine.loading",
     "load_decode": ".engine.loading",
     "DecodeRunner": ".runtime.runner",
     "PaddingPolicy": ".runtime.slots",

@@ -68,3 +68,7 @@ class GraphError(DeepInferNeuronError):
 
 class BisectError(DeepInferNeuronError):
     """A failure cannot be reduced, for example because it does not come again."""
+
+
+class BudgetError(BisectError):
+    """The budget of a bisection ended before the failure was seen."""

@@ -15,12 +15,12 @@ from typing import Any
 def start_step(description: dict[str, Any]) -> dict[str, Any]:
     """Seconds of each part of a start, from the first import to the first token.
 
-    ``description`` has the ``store``, and either a checkpoint ``directory`` with the ``options`` of ``load_decode``, or
+    ``description`` has the ``store``, and either a checkpoint ``directory`` with the keywords of ``load_decode``, or
     the ``variant`` and ``weights`` of ``load_runner``.
     """
     began = time.perf_counter()
 
-    from ..engine.loading import LoadOptions, load_decode
+    from ..engine.loading import load_decode
     from ..runtime.devices.pjrt import host_device
     from ..runtime.loader import DecodeVariant, load_runner
     from ..runtime.slots import padding_inputs
@@ -29,9 +29,9 @@ def start_step(description: dict[str, Any]) -> dict[str, Any]:
     imported = time.perf_counter()
     store = ArtifactStore(Path(description["store"]))
     if "directory" in description:
-        decode = load_decode(description["directory"], store, LoadOptions(**description["options"]))
+        decode = load_decode(description["directory"], store, **description["options"])
         runner, report = decode.runner, decode.report
-        inputs = decode.table.step_inputs([decode.table.open()], [decode.table.config.bos_token_id])
+        inputs = decode.table.step_inputs([decode.open()], [decode.table.config.bos_token_id])
     else:
         variant = DecodeVariant(**description["variant"])
         loaded = load_runner(store, variant, description["weights"], _refuse, host_device())

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..compiler.api import compile_decode
-from ..engine.loading import LoadOptions, load_decode
+from ..engine.loading import load_decode
 from ..model.checkpoint.sizes import config_json
 from ..model.config import ModelConfig
 from ..model.identity import model_identity
@@ -64,14 +64,13 @@ class StartCost:
 def time_start(directory: Path, batch_sizes: Sequence[int], mode: str, rounds: int, say: Say) -> StartCost:
     """Start a checkpoint once from an empty store, here, and ``rounds`` times from the full one, in fresh processes."""
     sizes = tuple(sorted(set(batch_sizes)))
-    options = LoadOptions(batch_sizes=sizes, mode=mode, on_miss="compile")
     with TemporaryDirectory() as root:
         say(f"starting with an empty store, batch sizes {', '.join(map(str, sizes))}")
         start = time.perf_counter()
-        loaded = load_decode(directory, ArtifactStore(Path(root)), options, say)
-        token = loaded.table.advance([loaded.table.open()], [loaded.table.config.bos_token_id], loaded.runner).argmax()
+        loaded = load_decode(directory, root, batch_sizes=sizes, mode=mode, say=say)
+        token = loaded.step([loaded.open()], [loaded.table.config.bos_token_id]).argmax()
         cold_s = time.perf_counter() - start
-        strict = asdict(options) | {"on_miss": "error"}
+        strict = {"batch_sizes": sizes, "mode": mode, "on_miss": "error"}
         say(f"starting {rounds} times with the full store")
         starts = _fresh_starts({"store": root, "directory": str(directory), "options": strict}, rounds)
     if any(one["token"] != int(token) for one in starts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..reporting import Table
 from .decode_step import StepTimes
 from .graph_modes import ModeTimes
 from .layer_count import LayerCountCost
@@ -13,8 +14,6 @@ from .lowering_speed import LayersTime
 from .pool_size import PoolTime
 from .view_stores import RootTime
 
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
-
 
 def step_table(steps: Sequence[StepTimes]) -> Table:
     """One row a batch size; a dash where Inductor was left out."""
@@ -22,7 +21,7 @@ def step_table(steps: Sequence[StepTimes]) -> Table:
         "batch", "eager ms", "inductor ms", "ours ms", "ours/eager", "ours/inductor", "ours error", "inductor error",
         "ours cold s", "inductor cold s",
     )  # fmt: skip
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             step.batch_size,
             _number(step.eager_ms, ".1f"),
@@ -36,14 +35,14 @@ def step_table(steps: Sequence[StepTimes]) -> Table:
             _number(step.inductor_cold_s, ".1f"),
         )
         for step in steps
-    ]
-    return "One decode step; ratios are medians of paired rounds", columns, rows
+    )
+    return Table("One decode step; ratios are medians of paired rounds", columns, rows)
 
 
 def mode_table(modes: Sequence[ModeTimes]) -> Table:
     """One row a batch size."""
     columns = ("batch", "regions", "programs", "regions ms", "whole ms", "regions/whole")
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             mode.batch_size,
             mode.regions,
@@ -53,24 +52,22 @@ def mode_table(modes: Sequence[ModeTimes]) -> Table:
             _number(mode.regions_to_whole, ".2f"),
         )
         for mode in modes
-    ]
-    return "One decode step by graph mode; ratios are medians of paired rounds", columns, rows
+    )
+    return Table("One decode step by graph mode; ratios are medians of paired rounds", columns, rows)
 
 
 def pool_table(pools: Sequence[PoolTime]) -> Table:
     """One row a pool size."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (pool.factor, pool.pool_bytes, _number(pool.ms_per_step, ".1f"), _number(pool.ratio, ".2f")) for pool in pools
-    ]
-    return "One compiled step with larger KV pools", ("factor", "pool bytes", "ms", "ratio to the first"), rows
+    )
+    return Table("One compiled step with larger KV pools", ("factor", "pool bytes", "ms", "ratio to the first"), rows)
 
 
 def root_table(roots: Sequence[RootTime]) -> Table:
     """One row a root size."""
-    rows: list[tuple[object, ...]] = [
-        (root.root_bytes, _number(root.ms_per_step, ".2f"), _number(root.ratio, ".2f")) for root in roots
-    ]
-    return "Stores into four layer views of one root", ("root bytes", "ms", "ratio to the first"), rows
+    rows = tuple((root.root_bytes, _number(root.ms_per_step, ".2f"), _number(root.ratio, ".2f")) for root in roots)
+    return Table("Stores into four layer views of one root", ("root bytes", "ms", "ratio to the first"), rows)
 
 
 def layer_table(costs: Sequence[LayerCountCost]) -> Table:
@@ -79,7 +76,7 @@ def layer_table(costs: Sequence[LayerCountCost]) -> Table:
         "layers", "nodes", "regions", "programs", "capture s", "passes s", "lowering s", "compile s",
         "capture ratio", "ratio of the rest",
     )  # fmt: skip
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             cost.layers,
             cost.report.nodes,
@@ -93,13 +90,13 @@ def layer_table(costs: Sequence[LayerCountCost]) -> Table:
             _number(cost.compile_ratio, ".2f"),
         )
         for cost in costs
-    ]
-    return f"Compiling more layers of the same kinds, mode {costs[0].report.mode}", columns, rows
+    )
+    return Table(f"Compiling more layers of the same kinds, mode {costs[0].report.mode}", columns, rows)
 
 
 def lowering_table(times: Sequence[LayersTime]) -> Table:
     """One row a layer count."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             one.layers,
             one.step.nodes,
@@ -108,8 +105,8 @@ def lowering_table(times: Sequence[LayersTime]) -> Table:
             _number(one.step.ms_per_1000_nodes, ".0f"),
         )
         for one in times
-    ]
-    return (
+    )
+    return Table(
         "Passes and lowering, shortest times",
         ("layers", "nodes", "passes ms", "lowering ms", "per 1000 nodes"),
         rows,
@@ -118,10 +115,10 @@ def lowering_table(times: Sequence[LayersTime]) -> Table:
 
 def fit_table(fits: Mapping[str, LinearFit]) -> Table:
     """One row a stage."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (stage, _number(fit.fixed_ms, ".0f"), _number(fit.ms_per_node * 1e3, ".0f")) for stage, fit in fits.items()
-    ]
-    return "Least-squares lines over nodes", ("stage", "fixed ms", "ms per 1000 nodes"), rows
+    )
+    return Table("Least-squares lines over nodes", ("stage", "fixed ms", "ms per 1000 nodes"), rows)
 
 
 def start_table(starts: Sequence[StartCost]) -> Table:
@@ -130,7 +127,7 @@ def start_table(starts: Sequence[StartCost]) -> Table:
         "layers", "batch sizes", "import s", "plan ms", "programs ms", "weights ms", "bind ms", "load ms",
         "first step ms", "programs", "program MB", "weight MB", "cold s", "cold/second",
     )  # fmt: skip
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             one.layers,
             ",".join(map(str, one.batch_sizes)),
@@ -145,8 +142,8 @@ def start_table(starts: Sequence[StartCost]) -> Table:
             _number(one.speedup, ".1f"),
         )
         for one in starts
-    ]
-    return "Starts from a full store; weights load beside programs", columns, rows
+    )
+    return Table("Starts from a full store; weights load beside programs", columns, rows)
 
 
 def _number(value: float | None, form: str) -> str:

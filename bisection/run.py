@@ -111,13 +111,29 @@ class BisectRun:
         }
 
 
-def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun:
-    """Bisect, write the result and run its script in a new process.
+@dataclass(frozen=True)
+class NothingWrong:
+    """A program that computes what it should, as a whole and region by region on the right inputs.
+
+    ``criterion`` says what would have been wrong.
+    """
+
+    title: str
+    compiler: str
+    criterion: str = CRITERION
+
+    def to_json(self) -> Mapping[str, Any]:
+        """For ``--json``."""
+        return {"directory": None, "wrong": False, "program": self.title, "compiler": self.compiler}
+
+
+def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun | NothingWrong:
+    """Bisect, write the result and run its script in a new process; without anything wrong nothing is written.
 
     Raises:
         ConfigError: a request that contradicts itself, no compiler, or no model.
         ArtifactError: the input or the log of verdicts is damaged, or another process uses the log.
-        BisectError: the failure does not come.
+        BisectError: the failure does not come; BudgetError if the budget ended before it could.
         CaptureError, GraphError, LoweringError: the step of the model cannot be compiled.
         DeviceError: a program has to be run, and there is no device for it.
         InputError: eager PyTorch runs the input on nothing that was drawn for it.
@@ -141,7 +157,10 @@ def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun:
         Prober(probe, log, request.jobs, request.budget) as prober,
     ):
         if request.accuracy:
-            program = wrong_part(program, prober, watch, say)
+            part = wrong_part(program, prober, watch, say)
+            if part is None:
+                return NothingWrong(program.title, compiler.name)
+            program = part
         result = bisect(program.title, program.subject, compiler, prober, options, watch)
         if request.accuracy:
             result = with_first_wrong(result, program, prober, watch)

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from ..files import write_report
-from .console import clean_errors, parse_sizes, print_now, print_table
-from .options import GraphMode, JsonOption, Size, TargetOption
+from ..reporting import Table
+from .console import ExitCode, clean_errors, parse_sizes, print_now, print_table, print_verdict
+from .options import BatchSizesOption, GraphMode, JsonOption, Size, TargetOption
 
 bench = typer.Typer(no_args_is_help=True, help=__doc__)
 
 DirectoryOption = Annotated[Path, typer.Option("--dir", help="Where the tiny checkpoint is, or is made.")]
-SizesOption = Annotated[str, typer.Option("--batch-sizes", help="Batch sizes, separated by commas.")]
 RoundsOption = Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")]
 LayersOption = Annotated[str, typer.Option("--layers", help="Numbers of layers, separated by commas.")]
 SizeOption = Annotated[Size, typer.Option("--size", help="The model whose layers are repeated.")]
@@ -28,7 +28,7 @@ DEMO = Path("demo")
 @bench.command("steps")
 def bench_steps(
     directory: DirectoryOption = DEMO,
-    batch_sizes: SizesOption = "1,2,4,8",
+    batch_sizes: BatchSizesOption = "1,2,4,8",
     rounds: RoundsOption = 15,
     inductor: Annotated[bool, typer.Option(help="Also time Inductor, which compiles for minutes.")] = True,
     target: TargetOption = None,
@@ -40,14 +40,19 @@ def bench_steps(
         from ..benchmarks.tables import step_table
 
         results = time_decode_steps(directory, parse_sizes(batch_sizes), rounds, inductor, print_now, target)
-        print_table(*step_table(results))
-        _write(json, "steps", results)
+        _report(json, "steps", results, step_table(results))
+    slowest = max(results, key=lambda one: one.ours_to_eager)
+    _conclude(
+        slowest.ours_to_eager < 1,
+        f"a compiled step takes at most {slowest.ours_to_eager:.2f} of eager's time, at batch {slowest.batch_size}",
+        "deepinfer-neuron bench modes",
+    )
 
 
 @bench.command("modes")
 def bench_modes(
     directory: DirectoryOption = DEMO,
-    batch_sizes: SizesOption = "1,2,4,8",
+    batch_sizes: BatchSizesOption = "1,2,4,8",
     rounds: RoundsOption = 15,
     json: JsonOption = None,
 ) -> None:
@@ -57,8 +62,13 @@ def bench_modes(
         from ..benchmarks.tables import mode_table
 
         results = time_graph_modes(directory, parse_sizes(batch_sizes), rounds, print_now)
-        print_table(*mode_table(results))
-        _write(json, "modes", results)
+        _report(json, "modes", results, mode_table(results))
+    ratios = [one.regions_to_whole for one in results]
+    _conclude(
+        True,
+        f"a step in regions takes {min(ratios):.2f} to {max(ratios):.2f} of the time of the whole as one program",
+        "set DEEPINFER_NEURON_GRAPH_MODE to the faster one",
+    )
 
 
 @bench.command("pools")
@@ -74,8 +84,13 @@ def bench_pools(
         from ..benchmarks.tables import pool_table
 
         results = time_pool_sizes(directory, parse_sizes(factors), rounds, print_now)
-        print_table(*pool_table(results))
-        _write(json, "pools", results)
+        _report(json, "pools", results, pool_table(results))
+    last = results[-1]
+    _conclude(
+        last.ratio < last.factor / results[0].factor or len(results) == 1,
+        f"with pools {last.factor} times as large a step takes {last.ratio:.2f} of the time",
+        "deepinfer-neuron bench roots measures one store alone",
+    )
 
 
 @bench.command("roots")
@@ -90,8 +105,13 @@ def bench_roots(
         from ..benchmarks.view_stores import time_root_sizes
 
         results = time_root_sizes(parse_sizes(mebibytes), rounds, print_now)
-        print_table(*root_table(results))
-        _write(json, "roots", results)
+        _report(json, "roots", results, root_table(results))
+    last, grown = results[-1], results[-1].root_bytes / results[0].root_bytes
+    _conclude(
+        last.ratio < grown or len(results) == 1,
+        f"with a root {grown:.0f} times as large a store takes {last.ratio:.2f} of the time",
+        "deepinfer-neuron bench pools measures a whole step",
+    )
 
 
 @bench.command("layers")
@@ -107,9 +127,14 @@ def bench_layers(
         from ..benchmarks.tables import fit_table, layer_table
 
         results = time_layer_counts(size.value, parse_sizes(layers), mode.value, print_now)
-        print_table(*fit_table(fit_by_nodes(results)))
-        print_table(*layer_table(results))
-        _write(json, "layers", results)
+        _report(json, "layers", results, layer_table(results), fit_table(fit_by_nodes(results)))
+    last, grown = results[-1], results[-1].layers / results[0].layers
+    _conclude(
+        last.report.programs <= results[0].report.programs * grown,
+        f"{grown:.1f} times the layers need {last.report.programs} programs instead of {results[0].report.programs}, "
+        f"and {last.compile_ratio:.2f} of the time after capture",
+        "deepinfer-neuron bench lowering measures passes and lowering alone",
+    )
 
 
 @bench.command("lowering")
@@ -126,15 +151,17 @@ def bench_lowering(
         from ..benchmarks.tables import fit_table, lowering_table
 
         results = time_lowering_of_layers(size.value, parse_sizes(layers), mode.value, rounds, print_now)
-        print_table(*fit_table(fit_lowering(results)))
-        print_table(*lowering_table(results))
-        _write(json, "lowering", results)
+        _report(json, "lowering", results, lowering_table(results), fit_table(fit_lowering(results)))
+    slowest = max(one.step.ms_per_1000_nodes for one in results)
+    _conclude(
+        True, f"passes and lowering take at most {slowest:.0f} ms per 1000 nodes", "deepinfer-neuron bench layers"
+    )
 
 
 @bench.command("start")
 def bench_start(
     directory: DirectoryOption = DEMO,
-    batch_sizes: SizesOption = "1,2,4,8",
+    batch_sizes: BatchSizesOption = "1,2,4,8",
     mode: CompiledModeOption = GraphMode.whole,
     rounds: RoundsOption = 5,
     json: JsonOption = None,
@@ -147,8 +174,13 @@ def bench_start(
 
         ensure_checkpoint(directory, Size.tiny, print_now)
         results = [time_start(directory, parse_sizes(batch_sizes), mode.value, rounds, print_now)]
-        print_table(*start_table(results))
-        _write(json, "start", results)
+        _report(json, "start", results, start_table(results))
+    (cost,) = results
+    _conclude(
+        cost.speedup is not None and cost.speedup > 1,
+        f"a second start takes {cost.load_s + cost.first_step_s:.2f} s to a token, the first {cost.cold_s:.2f} s",
+        f"deepinfer-neuron compile {directory} --store DIRECTORY, before a server starts",
+    )
 
 
 @bench.command("loading")
@@ -166,9 +198,22 @@ def bench_loading(
 
         counts = parse_sizes(layers)
         results = time_growth(size.value, counts, [(1,), (1, 2, 4, 8)], mode.value, rounds, print_now)
-        print_table(*start_table(results))
-        _write(json, "loading", results)
+        _report(json, "loading", results, start_table(results))
+    longest = max(results, key=lambda one: one.load_s)
+    _conclude(
+        True,
+        f"the longest load takes {longest.load_s:.2f} s, of {longest.layers} layers and {longest.programs} programs",
+        "deepinfer-neuron bench start measures a first start too",
+    )
 
 
-def _write(path: Path | None, kind: str, results: Sequence[Any]) -> None:
+def _report(path: Path | None, kind: str, results: Sequence[Any], *tables: Table) -> None:
+    for table in tables:
+        if table.rows:
+            print_table(table)
     write_report(path, {kind: [asdict(one) for one in results]})
+
+
+def _conclude(good: bool, found: str, next_step: str) -> None:
+    """The verdict of a measurement, which is no error even if it is not good."""
+    print_verdict(found, next_step, ExitCode.GOOD if good else ExitCode.NOT_GOOD)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import write_report
-from .console import INTERRUPTED, clean_errors, print_now
-from .options import JsonOption, ModeOption
+from .console import ExitCode, clean_errors, conclude, print_now, print_verdict, refuse_ignored
+from .options import JsonOption, MaxContextOption, ModeOption
 
 if TYPE_CHECKING:
     from ..bisection.run import BisectRun
@@ -42,6 +41,7 @@ class InputFormat(StrEnum):
 
 
 def bisect_graph(
+    context: typer.Context,
     input: Annotated[
         Path | None,
         typer.Argument(
@@ -54,7 +54,7 @@ def bisect_graph(
     batch_size: Annotated[int, typer.Option(min=1, help="With --model: requests of the step.")] = 1,
     region: Annotated[str | None, typer.Option(help="With --model: this region of the step alone.")] = None,
     mode: ModeOption = None,
-    context: Annotated[int, typer.Option(min=1, help="With --model: tokens that a request can hold.")] = 1024,
+    max_context: MaxContextOption = 1024,
     target: Annotated[
         str | None, typer.Option(help="Whose compiler is used; that of the failed compilation if omitted.")
     ] = None,
@@ -109,11 +109,13 @@ def bisect_graph(
     """Cut a graph that a compiler fails on down to the few operations that make it fail.
 
     The same command goes on where an earlier one was stopped. Exits with 0 if the minimal graph fails again by itself
-    in a new process, with 130 after Ctrl-C, which writes the best so far.
+    in a new process, or if --accuracy finds nothing wrong; with 1 if it does not fail again; with the best so far, with
+    3 when the budget is spent and with 130 after Ctrl-C.
     """
-    with clean_errors():
+    _refuse_ignored(context, model is not None, command is not None, accuracy)
+    with clean_errors("interrupted: the same command goes on from what is known"):
         from ..bisection.probes.prober import Budget
-        from ..bisection.run import BisectRequest, run_bisect
+        from ..bisection.run import BisectRequest, NothingWrong, run_bisect
         from ..compiler.targets.process import ProcessLimits
         from ..engine.decode_source import DecodeOptions
         from .bisect_progress import watch_bisection
@@ -125,7 +127,7 @@ def bisect_graph(
             model=model,
             batch_size=batch_size,
             region=region,
-            options=DecodeOptions((batch_size,), context, mode=mode and mode.value, target=target),
+            options=DecodeOptions((batch_size,), max_context, mode=mode and mode.value, target=target),
             target=target,
             command=command,
             format=None if format is None else format.value,
@@ -139,20 +141,44 @@ def bisect_graph(
             accuracy=accuracy,
             passes=passes,
         )
-        try:
-            with watch_bisection() as watch:
-                run = run_bisect(request, print_now, watch)
-        except KeyboardInterrupt:
-            print("interrupted: the same command goes on from what is known", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
-        print_result(run)
+        with watch_bisection() as watch:
+            run = run_bisect(request, print_now, watch)
         write_report(json, run.to_json())
-    if not run.result.complete:
-        print("stopped early with the best so far: the same command goes on from there", file=sys.stderr)
-    if run.result.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if not run.is_reproduced:
-        raise typer.Exit(1)
+        if isinstance(run, NothingWrong):
+            print(f"{run.title}: neither the whole program nor a region on the right inputs is wrong")
+            print(f"wrong would be: {run.criterion}")
+            conclude(True, "nothing computes anything else than it should", "try another batch size or target")
+            return
+        print_result(run)
+    _conclude(run)
+
+
+def _refuse_ignored(context: typer.Context, with_model: bool, with_command: bool, accuracy: bool) -> None:
+    of_a_step = ("batch_size", "region", "mode", "max_context", "passes")
+    if not with_model:
+        refuse_ignored(context, of_a_step, "a file is what it is; give the checkpoint of a step as --model")
+    if with_command and not with_model:
+        refuse_ignored(context, ("target",), "--command is the compiler")
+    if not with_command:
+        refuse_ignored(context, ("format",), "a target has a format of its own; it is about --command")
+    if accuracy:
+        refuse_ignored(context, ("simplify",), "with --accuracy other shapes would need other values")
+        refuse_ignored(context, ("max_context",), "with --accuracy caches are as large as the golden prompts need")
+
+
+def _conclude(run: BisectRun) -> None:
+    result, directory = run.result, run.written.directory
+    whole = sum(not item.is_result for item in result.items)
+    found = f"{whole} operations are cut to {result.minimal.size} that fail in the same way"
+    if not result.complete:
+        code = ExitCode.INTERRUPTED if result.interrupted else ExitCode.BUDGET_SPENT
+        print_verdict(f"{found}, stopped early with the best so far", "the same command goes on from there", code)
+        raise typer.Exit(code)
+    report = directory / "report.md"
+    if run.is_reproduced:
+        conclude(True, f"{found}, and again in a new process", f"send {report} and repro.py beside it")
+    else:
+        conclude(False, f"{found}, but not again in a new process", f"read {report}, then run repro.py beside it")
 
 
 def print_result(run: BisectRun) -> None:

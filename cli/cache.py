@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import write_report
-from .console import clean_errors, print_table
+from ..reporting import Table
+from .console import clean_errors, conclude, print_table, refuse_ignored
 from .options import JsonOption, StoreOption
 from .vendor import vendor
 
@@ -43,27 +44,32 @@ def cache_ls(store: StoreOption = None, kind: KindOption = None, json: JsonOptio
         ]
         failures = opened.failures()
         total = sum(record["bytes"] for record in records)
-        print_table(
-            f"{opened.local.root}: {len(records)} entries, {total:,} bytes, {len(failures)} failures",
-            ("digest", "kind", "bytes", "age h", "unused h", "what"),
-            [
-                (
-                    record["digest"][:12],
-                    record["kind"],
-                    record["bytes"],
-                    round(record["age_s"] / 3600, 1),
-                    round(record["unused_s"] / 3600, 1),
-                    record["description"],
-                )
-                for record in records
-            ],
+        rows = tuple(
+            (
+                record["digest"][:12],
+                record["kind"],
+                record["bytes"],
+                round(record["age_s"] / 3600, 1),
+                round(record["unused_s"] / 3600, 1),
+                record["description"],
+            )
+            for record in records
         )
+        title = f"{opened.local.root}: {len(records)} entries, {total:,} bytes, {len(failures)} failures"
+        print_table(Table(title, ("digest", "kind", "bytes", "age h", "unused h", "what"), rows))
         for failure in failures:
             files = opened.failure_files(failure.digest)
             kept = f"; its graph and module are in {files}" if files else ""
             print(f"{failure.kind} {failure.digest[:12]} failed: {failure.signature}{kept}")
         listed = [asdict(failure) for failure in failures]
         write_report(json, {"store": str(opened.local.root), "entries": records, "failures": listed})
+    found = f"{len(records)} entries and {len(failures)} failed compilations are kept"
+    if failures:
+        conclude(True, found, "deepinfer-neuron bisect of a failure's files, or cache clear --failures to try again")
+    elif records:
+        conclude(True, found, "deepinfer-neuron cache verify reads and checks them")
+    else:
+        conclude(True, found, "deepinfer-neuron compile DIRECTORY --store STORE fills a store")
 
 
 @cache.command("explain")
@@ -86,6 +92,7 @@ def cache_explain(
         sentences = opened.explain_entry(chosen)
         print("\n".join([f"entry {chosen[:12]}", *sentences]))
         write_report(json, {"digest": chosen, "differences": sentences})
+    conclude(True, f"entry {chosen[:12]} is explained", "deepinfer-neuron cache ls has the other entries")
 
 
 @cache.command("verify")
@@ -100,11 +107,14 @@ def cache_verify(store: StoreOption = None, json: JsonOption = None) -> None:
             print(digest)
         write_report(json, {"store": str(opened.local.root), "entries": count, "damaged": damaged})
     if damaged:
-        raise typer.Exit(1)
+        conclude(False, f"{len(damaged)} of {count} entries were damaged and are put aside", "compile them again")
+    else:
+        conclude(True, f"all {count} entries are whole", "deepinfer-neuron cache export FILE.tar takes them elsewhere")
 
 
 @cache.command("clear")
 def cache_clear(
+    context: typer.Context,
     store: StoreOption = None,
     kind: KindOption = None,
     unused_for: Annotated[float, typer.Option(metavar="DAYS", help="Only entries unused for so long.")] = 0.0,
@@ -114,11 +124,14 @@ def cache_clear(
     json: JsonOption = None,
 ) -> None:
     """Remove entries, and what killed processes left behind."""
+    if failures:
+        refuse_ignored(context, ("kind", "unused_for"), "--failures forgets every failed compilation")
     with clean_errors():
         opened = _open(store)
         removed = opened.clear_failures() if failures else opened.clear(kind, unused_for * DAY_S)
-        print(f"{opened.local.root}: {len(removed)} {'failures' if failures else 'entries'} removed")
         write_report(json, {"store": str(opened.local.root), "removed": removed})
+    found = f"{len(removed)} {'failures' if failures else 'entries'} are removed from {opened.local.root}"
+    conclude(True, found, "deepinfer-neuron cache ls has the rest")
 
 
 @cache.command("export")
@@ -131,8 +144,9 @@ def cache_export(
     """Write entries to a plain tar file."""
     with clean_errors():
         exported = _open(store).export(archive, kind)
-        print(f"{archive}: {len(exported)} entries")
         write_report(json, {"file": str(archive), "entries": exported})
+    there = f"deepinfer-neuron cache import {archive} on another machine"
+    conclude(True, f"{len(exported)} entries are in {archive}", there)
 
 
 @cache.command("import")
@@ -145,16 +159,11 @@ def cache_import(
     with clean_errors():
         opened = _open(store)
         imported = opened.import_(archive)
-        print(f"{opened.local.root}: {len(imported)} entries imported")
         write_report(json, {"store": str(opened.local.root), "entries": imported})
+    conclude(True, f"{len(imported)} entries are imported into {opened.local.root}", "deepinfer-neuron cache ls")
 
 
 def _open(directory: Path | None) -> ArtifactStore:
-    from ..errors import ConfigError
-    from ..runtime.store.default import default_store
-    from ..runtime.store.store import ArtifactStore
+    from ..runtime.store.default import open_store
 
-    opened = ArtifactStore(directory) if directory else default_store()
-    if opened is None:
-        raise ConfigError("which store? give --store DIRECTORY or set DEEPINFER_NEURON_CACHE")
-    return opened
+    return open_store(directory)

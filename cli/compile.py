@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import write_report
-from .console import INTERRUPTED, clean_errors, parse_sizes, print_now, print_table
-from .options import GraphMode, JsonOption, ModeOption, NumericsMode, StoreOption, TargetOption
+from .console import clean_errors, conclude, parse_sizes, print_now, print_table, refuse_ignored
+from .options import (
+    BatchSizesOption,
+    DirectoryArgument,
+    JsonOption,
+    MaxContextOption,
+    MaxRequestsOption,
+    ModeOption,
+    NumericsMode,
+    StoreOption,
+    TargetOption,
+)
 
 if TYPE_CHECKING:
     from ..engine.ahead_of_time import CompileResult
@@ -18,17 +28,16 @@ if TYPE_CHECKING:
 
 
 def compile_step(
-    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
-    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to compile, separated by commas.")] = "1,2,4,8",
+    context: typer.Context,
+    directory: DirectoryArgument,
+    batch_sizes: BatchSizesOption = "1,2,4,8",
     mode: ModeOption = None,
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),
     target: TargetOption = None,
-    context: Annotated[int, typer.Option(min=1, help="Tokens that a request can hold.")] = 1024,
-    requests: Annotated[
-        int | None, typer.Option(min=1, help="Requests served at once; as many as the largest batch if omitted.")
-    ] = None,
+    max_context: MaxContextOption = 1024,
+    max_requests: MaxRequestsOption = None,
     store: StoreOption = None,
     no_store: Annotated[bool, typer.Option("--no-store", help="Compile in this process and keep nothing.")] = False,
     jobs: Annotated[
@@ -48,22 +57,6 @@ def compile_step(
             "With --explain DIRECTORY/regions.html if omitted.",
         ),
     ] = None,
-    preflight: Annotated[
-        bool,
-        typer.Option(
-            "--preflight",
-            help="Compile nothing: list what the target's compiler would refuse, and exit with 1 if there is any.",
-        ),
-    ] = False,
-    histogram: Annotated[
-        bool,
-        typer.Option(
-            "--histogram", help="As --preflight, and print the operations of the lowered step with their element types."
-        ),
-    ] = False,
-    rules: Annotated[
-        bool, typer.Option("--rules", help="With --preflight: also list what is checked, and what just passes.")
-    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Compile the decode step into the store, from which it is loaded without compiling, and say what it is made of.
@@ -71,12 +64,12 @@ def compile_step(
     One program that fails does not stop the others; the exit code is 1 then. After Ctrl-C, which exits with 130, the
     next run goes on from what was stored.
     """
-    if preflight or histogram:
-        _preflight(directory, batch_sizes, target, mode, context, histogram, rules, json)
-        return
-    if rules:
-        raise typer.BadParameter("goes with --preflight", param_hint="--rules")
-    with clean_errors():
+    if no_store:
+        refuse_ignored(context, ("store", "assert_hit"), "--no-store looks nothing up and keeps nothing")
+        refuse_ignored(context, ("jobs",), "with --no-store this process compiles by itself")
+    if assert_hit:
+        refuse_ignored(context, ("jobs",), "--assert-hit compiles nothing")
+    with clean_errors("interrupted: the same command goes on from what is stored"):
         from ..compiler.programs.stored_programs import failed
         from ..engine.ahead_of_time import run_compile
         from ..engine.decode_source import DecodeOptions
@@ -87,26 +80,35 @@ def compile_step(
         if path is not None:
             check_picture_path(path)
         sizes = parse_sizes(batch_sizes)
-        options = DecodeOptions(sizes, context, requests, numerics.value, mode and mode.value, target)
+        options = DecodeOptions(sizes, max_context, max_requests, numerics.value, mode and mode.value, target)
         opened = _open(store, no_store)
-        if opened is None and not no_store:
-            print("no store, so nothing is kept: give --store DIRECTORY or set DEEPINFER_NEURON_CACHE")
-        try:
-            with show_programs() as watch:
-                result = run_compile(directory, options, opened, jobs, assert_hit, print_now, watch)
-        except KeyboardInterrupt:
-            print("interrupted: the same command goes on from what is stored", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
+        if opened is None and jobs is not None:
+            refuse_ignored(context, ("jobs",), "without a store (--store, DEEPINFER_NEURON_CACHE) one process compiles")
+        with show_programs() as watch:
+            result = run_compile(directory, options, opened, jobs, assert_hit, print_now, watch)
         if result.store is not None:
-            print_table(*program_table(result.store, result.programs))
+            print_table(program_table(result.store, result.programs))
         failures = failed(result.programs)
         for program in failures:
             print(f"error: {program.title}: {program.error}", file=sys.stderr)
         if result.steps:
             _show_steps(result, explain, path)
         write_report(json, result)
+    _conclude(directory, sizes, result, len(failures), assert_hit)
+
+
+def _conclude(directory: Path, sizes: list[int], result: CompileResult, failures: int, assert_hit: bool) -> None:
+    step = f"the step of {directory} for batch sizes {', '.join(map(str, sizes))}"
     if failures:
-        raise typer.Exit(1)
+        without = "the same command without --assert-hit compiles them"
+        bisect = "deepinfer-neuron bisect, of what the last line of an error names"
+        count = f"{failures} of the {len(result.programs)} programs of {step}"
+        conclude(False, f"{count} {'are not stored' if assert_hit else 'failed'}", without if assert_hit else bisect)
+    elif result.store is None:
+        conclude(True, f"{step} compiles; nothing was kept", "the same command with --store DIRECTORY keeps it")
+    else:
+        start = f"load_decode({str(directory)!r}, store={result.store!r}, batch_sizes={sizes})"
+        conclude(True, f"{step} is in {result.store}, {len(result.programs)} programs", f"{start} starts from it")
 
 
 def _open(directory: Path | None, no_store: bool) -> ArtifactStore | None:
@@ -123,37 +125,8 @@ def _show_steps(result: CompileResult, explain: bool, path: Path | None) -> None
     from ..explain.tables import step_tables, summary_table
 
     for table in [table for step in result.steps if explain for table in step_tables(step)]:
-        print_table(*table)
-    print_table(*summary_table(result.steps))
+        print_table(table)
+    print_table(summary_table(result.steps))
     if path is not None:
         write_picture(path, result.steps)
         print(f"{path}: the regions as a picture")
-
-
-def _preflight(
-    directory: Path,
-    batch_sizes: str,
-    target: str | None,
-    mode: GraphMode | None,
-    tokens: int,
-    histogram: bool,
-    rules: bool,
-    json: Path | None,
-) -> None:
-    with clean_errors():
-        from ..preflight.run import run_preflight
-        from .preflight_tables import findings_table, histogram_tables, rules_table
-
-        report = run_preflight(directory, parse_sizes(batch_sizes), target, mode and mode.value, tokens, print_now)
-        for table in histogram_tables(report) if histogram else ():
-            print_table(*table)
-        if rules:
-            print_table(*rules_table(report.target))
-        title, columns, rows = findings_table(report)
-        if rows:
-            print_table(title, columns, rows)
-        else:
-            print(title)
-        write_report(json, report)
-    if not report.passed:
-        raise typer.Exit(1)

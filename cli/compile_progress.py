@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..reporting import Table
 from .console import print_now
 
 if TYPE_CHECKING:
@@ -65,11 +66,9 @@ def summary(programs: Sequence[StoredProgram]) -> str:
     return "; ".join(parts)
 
 
-def program_table(
-    store: str, programs: Sequence[StoredProgram]
-) -> tuple[str, tuple[str, ...], list[tuple[object, ...]]]:
+def program_table(store: str, programs: Sequence[StoredProgram]) -> Table:
     """One row a program: the first region that calls it, how many do, how it was come by, seconds and bytes."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             program.name[:12] or "-",
             program.title,
@@ -79,5 +78,6 @@ def program_table(
             program.bytes,
         )
         for program in programs
-    ]
-    return f"{store}: {len(programs)} programs", ("program", "first used by", "uses", "how", "seconds", "bytes"), rows
+    )
+    columns = ("program", "first used by", "uses", "how", "seconds", "bytes")
+    return Table(f"{store}: {len(programs)} programs", columns, rows)

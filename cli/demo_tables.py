@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from ..reporting import Table
 from ..verification.demo import DemoReport
-
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 
 def demo_tables(report: DemoReport) -> list[Table]:
     """Eager against golden per prompt, compiled against both per batch size, the first layer bit by bit."""
-    prompts: list[tuple[object, ...]] = [
+    prompts = tuple(
         (
             prompt.name,
             prompt.tokens,
@@ -21,8 +20,8 @@ def demo_tables(report: DemoReport) -> list[Table]:
             f"{prompt.kl:.2e}",
         )
         for prompt in report.prompts
-    ]
-    compiled: list[tuple[object, ...]] = [
+    )
+    compiled = tuple(
         (
             one.batch_size,
             f"{one.programs}/{one.regions}",
@@ -38,18 +37,16 @@ def demo_tables(report: DemoReport) -> list[Table]:
             f"{one.compile_s:.1f}",
         )
         for one in report.compiled
-    ]
+    )
     equal = sum(comparison.equal for comparison in report.layer0)
-    differing: list[tuple[object, ...]] = [
-        (comparison.op, comparison.max_ulp) for comparison in report.layer0 if not comparison.equal
-    ]
+    differing = tuple((one.op, one.max_ulp) for one in report.layer0 if not one.equal)
     return [
-        (
+        Table(
             "Eager model against the reference (floor: the reference against itself on another number of threads)",
             ("prompt", "tokens", "argmax", "logits rel", "floor rel", "1-cos", "floor 1-cos", "KL"),
             prompts,
         ),
-        (
+        Table(
             "Compiled against golden choices and against eager (fed: each step starts from eager's caches)",
             (
                 "batch",
@@ -67,7 +64,7 @@ def demo_tables(report: DemoReport) -> list[Table]:
             ),
             compiled,
         ),
-        (
+        Table(
             f"First layer against the reference: {equal} of {len(report.layer0)} values equal to the bit",
             ("operation that differs", "ulps"),
             differing,

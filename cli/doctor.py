@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from ..files import write_report
-from .console import clean_errors, print_table
+from .console import clean_errors, conclude, print_table
 from .options import JsonOption
 
 
@@ -15,7 +13,9 @@ def doctor(json: JsonOption = None) -> None:
         from ..doctor.report import doctor_table, run_doctor
 
         report = run_doctor()
-        print_table(*doctor_table(report))
+        print_table(doctor_table(report))
         write_report(json, report.to_json())
-    if not report.host_works:
-        raise typer.Exit(1)
+    if report.host_works:
+        conclude(True, "everything the host needs is there", "deepinfer-neuron demo")
+    else:
+        conclude(False, "the host lacks something it needs", "what the last column says of each row that is not ok")

@@ -8,12 +8,20 @@ from typing import Annotated
 import typer
 
 from ..files import write_report
-from .console import clean_errors, print_now
-from .options import JsonOption, ModeOption, NumericsMode, TargetOption
+from .console import clean_errors, conclude, print_now
+from .options import (
+    DirectoryArgument,
+    JsonOption,
+    MaxContextOption,
+    MaxRequestsOption,
+    ModeOption,
+    NumericsMode,
+    TargetOption,
+)
 
 
 def dump(
-    directory: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    directory: DirectoryArgument,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="File to write: the graph as JSON, or StableHLO text for .mlir.")
     ],
@@ -26,10 +34,8 @@ def dump(
     numerics: Annotated[NumericsMode, typer.Option(help="exact: eager PyTorch's order of operations.")] = (
         NumericsMode.fast
     ),
-    context: Annotated[int, typer.Option(min=1, help="Tokens that a request can hold.")] = 1024,
-    requests: Annotated[
-        int | None, typer.Option(min=1, help="Requests served at once; as many as the batch if omitted.")
-    ] = None,
+    max_context: MaxContextOption = 1024,
+    max_requests: MaxRequestsOption = None,
     json: JsonOption = None,
 ) -> None:
     """Write the decode step, or a region of it, as a target's compiler would be given it; no compiler is needed."""
@@ -38,11 +44,10 @@ def dump(
         from ..engine.decode_source import DecodeOptions
         from ..engine.dump import trace_region, write_dump
 
-        options = DecodeOptions([batch_size], context, requests, numerics.value, mode and mode.value, target)
+        options = DecodeOptions([batch_size], max_context, max_requests, numerics.value, mode and mode.value, target)
         saved = trace_region(directory, batch_size, options, region, print_now)
         write_dump(saved, out)
         nodes = count_calls(saved.module)
-        print(f"{out}: {saved.name} of batch {batch_size} for {saved.target}, {nodes} nodes")
         write_report(
             json,
             {
@@ -53,3 +58,8 @@ def dump(
                 "nodes": nodes,
             },
         )
+    conclude(
+        True,
+        f"{saved.name} of batch {batch_size} for {saved.target}, {nodes} nodes, is in {out}",
+        f"deepinfer-neuron bisect {out} --target {saved.target}, if its compiler fails on it",
+    )

@@ -1,16 +1,15 @@
-"""Golden files and comparisons as tables of text: (title, columns, rows)."""
+"""Golden files and comparisons as tables for a terminal."""
 
 from __future__ import annotations
 
 from ..model.accuracy.compare import Comparison
 from ..model.accuracy.golden import Golden
-
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
+from ..reporting import Table
 
 
 def golden_table(golden: Golden) -> Table:
     """One row a prompt: how far two runs of the reference are apart, and how narrow its choices were."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             name,
             prompt.length,
@@ -21,19 +20,19 @@ def golden_table(golden: Golden) -> Table:
             _short(min(prompt.margins)),
         )
         for name, prompt in golden.prompts.items()
-    ]
+    )
     columns = ("prompt", "tokens", "generated", "noise rel", "noise 1-cos", "noise KL", "least margin")
-    return f"golden values, {golden.mode}", columns, rows
+    return Table(f"golden values, {golden.mode}", columns, rows)
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
     """Logits, residual streams by layer and other values; a kind of which there is nothing has no table."""
     tables = [_logits(comparison), _layers(comparison), _values(comparison)]
-    return [table for table in tables if table[2]]
+    return [table for table in tables if table.rows]
 
 
 def _logits(comparison: Comparison) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             row.name,
             f"{row.error.argmax:.1%}",
@@ -44,21 +43,19 @@ def _logits(comparison: Comparison) -> Table:
             "-" if row.noise_rel is None else "yes" if row.agrees else "NO",
         )
         for row in comparison.logits
-    ]
-    return "logits, worst row", ("name", "argmax", "rel", "1-cos", "KL", "noise rel", "agrees"), rows
+    )
+    return Table("logits, worst row", ("name", "argmax", "rel", "1-cos", "KL", "noise rel", "agrees"), rows)
 
 
 def _layers(comparison: Comparison) -> Table:
     by_layer = zip(*(row.rel for row in comparison.layers), strict=True)
-    rows: list[tuple[object, ...]] = [
-        (layer, *(_short(error) for error in errors)) for layer, errors in enumerate(by_layer)
-    ]
+    rows = tuple((layer, *(_short(error) for error in errors)) for layer, errors in enumerate(by_layer))
     columns = ("layer", *(row.name for row in comparison.layers))
-    return "residual streams after each layer, rel of the worst position", columns, rows
+    return Table("residual streams after each layer, rel of the worst position", columns, rows)
 
 
 def _values(comparison: Comparison) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             row.name,
             row.different,
@@ -67,8 +64,8 @@ def _values(comparison: Comparison) -> Table:
             "-" if row.ulps is None else row.ulps,
         )
         for row in comparison.values
-    ]
-    return "other values", ("name", "different", "elements", "rel", "max ulps"), rows
+    )
+    return Table("other values", ("name", "different", "elements", "rel", "max ulps"), rows)
 
 
 def _short(value: float) -> str:

@@ -8,11 +8,21 @@ from typing import Annotated
 
 import typer
 
+DirectoryArgument = Annotated[Path, typer.Argument(help="A checkpoint directory.")]
+
 JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON.")]
 
 TargetOption = Annotated[
     str | None,
     typer.Option(help="Whose compiler and fp8 range are used. Default: that of DEEPINFER_NEURON_DEVICE."),
+]
+
+BatchSizesOption = Annotated[str, typer.Option("--batch-sizes", help="Batch sizes, separated by commas.")]
+
+MaxContextOption = Annotated[int, typer.Option(min=1, help="Tokens that a request can hold.")]
+
+MaxRequestsOption = Annotated[
+    int | None, typer.Option(min=1, help="Requests served at once; as many as the largest batch if omitted.")
 ]
 
 StoreOption = Annotated[

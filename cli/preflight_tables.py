@@ -9,29 +9,27 @@ from ..preflight.histogram import TypedOperation
 from ..preflight.rule import Finding
 from ..preflight.rules import RULES
 from ..preflight.run import PreflightReport
+from ..reporting import Table
 
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 Kind = TypeVar("Kind", bound=Hashable)
 
 
 def findings_table(report: PreflightReport) -> Table:
     """A row for each finding of each batch size."""
-    rows: list[tuple[object, ...]] = [
-        (step.batch_size, *_cells(finding)) for step in report.steps for finding in step.findings
-    ]
+    rows = tuple((step.batch_size, *_cells(finding)) for step in report.steps for finding in step.findings)
     verdict = "neuronx-cc would refuse or miscompile:" if rows else "nothing to refuse"
     columns = ("batch", "code", "known from", "operation", "times", "line", "what", "instead")
-    return f"{report.target}, mode {report.mode}: {verdict}", columns, rows
+    return Table(f"{report.target}, mode {report.mode}: {verdict}", columns, rows)
 
 
 def rules_table(target: str) -> Table:
     """A row for each rule about the target."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (_code(rule.code), rule.evidence, rule.breaks, rule.nearly, rule.remedy)
         for rule in RULES
         if target in rule.targets
-    ]
-    return f"Rules for {target}", ("code", "known from", "breaks it", "nearly does", "instead"), rows
+    )
+    return Table(f"Rules for {target}", ("code", "known from", "breaks it", "nearly does", "instead"), rows)
 
 
 def histogram_tables(report: PreflightReport) -> list[Table]:
@@ -41,20 +39,20 @@ def histogram_tables(report: PreflightReport) -> list[Table]:
     sizes = tuple(f"B={step.batch_size}" for step in report.steps)
     where = f"{report.target}, mode {report.mode}, {report.steps[-1].programs} programs"
     return [
-        (
+        Table(
             f"Operations of the lowered step: {where}",
             ("operation", "takes", "makes", *sizes),
-            [(*_typed_cells(kind), *counts) for kind, counts in _rows(kinds)],
+            tuple((*_typed_cells(kind), *counts) for kind, counts in _rows(kinds)),
         ),
-        (
+        Table(
             "Operations that take or make values of an element type",
             ("element type", *sizes),
-            [(element, *counts) for element, counts in _rows([one.elements for one in histograms])],
+            tuple((element, *counts) for element, counts in _rows([one.elements for one in histograms])),
         ),
-        (
+        Table(
             "What a Neuron core should not be given",
             ("what", *sizes),
-            [(what, *counts) for what, counts in _rows([one.unwanted for one in histograms])],
+            tuple((what, *counts) for what, counts in _rows([one.unwanted for one in histograms])),
         ),
     ]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import write_report
-from .console import clean_errors, print_table, progress_bar
+from ..reporting import Table
+from .console import clean_errors, conclude, print_table, progress_bar
 from .options import JsonOption
 
 if TYPE_CHECKING:
@@ -31,25 +32,27 @@ def vendor_ls(root: Root = None, json: JsonOption = None) -> None:
     with clean_errors():
         place, modules = _find(root)
         states = Counter(module.state for module in modules)
-        print_table(
-            f"{place}: {_counts(states)}",
-            ("compiler", "module", "flags", "state", "bytes", "age s"),
-            [
-                (
-                    module.compiler_version,
-                    module.module_hash,
-                    module.flags_hash,
-                    module.state,
-                    module.neff_bytes,
-                    int(module.age_s),
-                )
-                for module in modules
-            ],
+        rows = tuple(
+            (
+                module.compiler_version,
+                module.module_hash,
+                module.flags_hash,
+                module.state,
+                module.neff_bytes,
+                int(module.age_s),
+            )
+            for module in modules
         )
+        columns = ("compiler", "module", "flags", "state", "bytes", "age s")
+        print_table(Table(f"{place}: {_counts(states)}", columns, rows))
         for module in modules:
             if module.state == "failed":
                 print(f"\n{module.directory.name} failed:\n{module.log_tail}")
         write_report(json, {"root": str(place), "states": states, "modules": [_record(module) for module in modules]})
+    finished = states["success"]
+    found = f"{len(modules)} compilations of the vendor's tools are in {place}, {finished} of them finished"
+    copy = "deepinfer-neuron cache vendor import --store DIRECTORY copies the finished ones"
+    conclude(True, found, copy if finished else "compile with the vendor's tools, or name another ROOT")
 
 
 @vendor.command("import")
@@ -70,21 +73,23 @@ def vendor_import(
                 imported.append(result)
                 progress(len(imported), len(modules))
         outcomes = Counter(result.outcome for result in imported)
-        print_table(
-            f"{place} into {store}: {_counts(outcomes)}",
-            ("module", "flags", "outcome", "entry or reason"),
-            [
-                (result.module.module_hash, result.module.flags_hash, result.outcome, result.digest or result.reason)
-                for result in imported
-            ],
+        rows = tuple(
+            (result.module.module_hash, result.module.flags_hash, result.outcome, result.digest or result.reason)
+            for result in imported
         )
+        columns = ("module", "flags", "outcome", "entry or reason")
+        print_table(Table(f"{place} into {store}: {_counts(outcomes)}", columns, rows))
         records = [
             _record(result.module) | {"outcome": result.outcome, "digest": result.digest, "reason": result.reason}
             for result in imported
         ]
         write_report(json, {"root": str(place), "store": str(store), "outcomes": outcomes, "modules": records})
-        if outcomes["refused"]:
-            raise typer.Exit(1)
+    stored = outcomes["imported"] + outcomes["present"]
+    found = f"{stored} of {len(imported)} compilations are in {store}"
+    if outcomes["refused"]:
+        conclude(False, f"{found}, {outcomes['refused']} are damaged", "compile the refused ones again")
+    else:
+        conclude(True, found, f"deepinfer-neuron cache ls --store {store}")
 
 
 def _find(root: Path | None) -> tuple[Path, tuple[VendorModule, ...]]:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..reporting import Table
 from ..verification.operator_comparison import OperatorComparison
 from ..verification.pass_comparison import PassComparison
 from ..verification.region_comparison import RegionComparison
 from ..verification.run import VerifyReport
 
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
-
 
 def verify_tables(report: VerifyReport) -> list[Table]:
     """Passes and regions by batch size, ``!`` where they miss; operators, one row an overload; causes of misses."""
     tables = [_pass_table(report), _operator_table(report), _region_table(report), _cause_table(report)]
-    return [table for table in tables if table[2]]
+    return [table for table in tables if table.rows]
 
 
 def _pass_table(report: VerifyReport) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (of_pass[0].name, sum(one.elements for one in of_pass), *map(_describe_pass, of_pass))
         for of_pass in zip(*(batch.passes for batch in report.batches), strict=True)
-    ]
+    )
     columns = ("pass", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
-    return "Level 1: the graph before and after every pass, in eager PyTorch; places changed", columns, rows
+    return Table("Level 1: the graph before and after every pass, in eager PyTorch; places changed", columns, rows)
 
 
 def _describe_pass(comparison: PassComparison) -> str:
@@ -38,7 +37,7 @@ def _operator_table(report: VerifyReport) -> Table:
         for comparison in batch.operators:
             overloads.setdefault(comparison.operator, []).append(comparison)
     columns = ("operator", "signatures", "calls", "elements", "differing", "ulps", "allowed", "unexplained")
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             operator,
             len({comparison.signature for comparison in comparisons}),
@@ -50,8 +49,9 @@ def _operator_table(report: VerifyReport) -> Table:
             sum(comparison.unexplained for comparison in comparisons),
         )
         for operator, comparisons in sorted(overloads.items())
-    ]
-    return f"Level 2: every operator against eager on its own inputs, {report.numerics} numerics", columns, rows
+    )
+    title = f"Level 2: every operator against eager on its own inputs, {report.numerics} numerics"
+    return Table(title, columns, rows)
 
 
 def _worst(comparisons: Sequence[OperatorComparison] | Sequence[RegionComparison]) -> str:
@@ -62,11 +62,12 @@ def _worst(comparisons: Sequence[OperatorComparison] | Sequence[RegionComparison
 
 def _region_table(report: VerifyReport) -> Table:
     columns = ("region", "elements", *(f"batch {batch.batch_size}" for batch in report.batches))
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (of_region[0].region, sum(one.elements for one in of_region), *map(_describe, of_region))
         for of_region in zip(*(batch.regions for batch in report.batches), strict=True)
-    ]
-    return f"Level 3: every region fed what eager was fed, {report.numerics} numerics; elements off", columns, rows
+    )
+    title = f"Level 3: every region fed what eager was fed, {report.numerics} numerics; elements off"
+    return Table(title, columns, rows)
 
 
 def _cause_table(report: VerifyReport) -> Table:
@@ -75,7 +76,7 @@ def _cause_table(report: VerifyReport) -> Table:
         for region in batch.regions:
             for piece in region.pieces:
                 causes.setdefault(piece.region, []).append(piece)
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (
             cause,
             len(pieces),
@@ -85,8 +86,8 @@ def _cause_table(report: VerifyReport) -> Table:
             sum(piece.mismatched for piece in pieces),
         )
         for cause, pieces in sorted(causes.items())
-    ]
-    return (
+    )
+    return Table(
         "Where regions beyond the bar begin to differ: their pieces, each fed what eager was fed",
         ("piece ends in", "pieces", "elements", "differing", "bf16 ulps", "off"),
         rows,

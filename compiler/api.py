@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
 
 from ..errors import ArtifactError
+from ..reporting import Say
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.choice import default_target, device_for
 from ..runtime.ladder import size_ladder
@@ -17,7 +19,7 @@ from ..runtime.loader import DecodeVariant, store_plan
 from ..runtime.plan import DecodePlan, ReplayPlan
 from ..runtime.runner import DecodeRunner
 from ..runtime.stats import CompileReport
-from ..runtime.store.default import default_store
+from ..runtime.store.default import default_store, open_store
 from ..runtime.store.store import ArtifactStore
 from ..runtime.weights import BoundTensors
 from ..settings import settings
@@ -29,8 +31,6 @@ from .steps.pipeline import check_graph_mode, check_numerics
 from .steps.started_steps import StartedStep, start_steps
 from .targets.table import find_target
 
-Progress = Callable[[str], None]
-
 
 def compile_decode(
     model: nn.Module,
@@ -38,8 +38,8 @@ def compile_decode(
     target: str | None = None,
     numerics: str = "fast",
     mode: str | None = None,
-    progress: Progress | None = None,
-    store: ArtifactStore | Literal[False] | None = None,
+    progress: Say = lambda line: None,
+    store: ArtifactStore | str | Path | Literal[False] | None = None,
     assert_hit: bool = False,
     identity: Mapping[str, Any] | None = None,
 ) -> DecodeRunner:
@@ -56,8 +56,9 @@ def compile_decode(
         mode: "whole" makes one program of a step; "regions" cuts it at the model's stage boundaries and compiles
             each kind of region once. Left out, ``DEEPINFER_NEURON_GRAPH_MODE`` decides, else it is "whole".
         progress: called with a line of text as each batch size passes a stage.
-        store: where compiled programs are found and kept. Left out, ``DEEPINFER_NEURON_CACHE`` decides, else there is
-            none; False is none in any case. A stored program is neither lowered nor compiled again.
+        store: where compiled programs are found and kept, or its directory. Left out, ``DEEPINFER_NEURON_CACHE``
+            decides, else there is none; False is none in any case. A stored program is neither lowered nor compiled
+            again.
         assert_hit: refuse to compile a program that is not stored.
         identity: JSON values that decide the step's graph, such as ``model.identity.model_identity``. With them the
             plan is stored too, and ``runtime.loader.load_runner`` makes a runner in another process from it.
@@ -73,23 +74,22 @@ def compile_decode(
     sizes = () if settings().enforce_eager else size_ladder(batch_sizes)
     chosen, arithmetic = find_target(target or default_target()), check_numerics(numerics)
     graph_mode = check_graph_mode(mode or settings().graph_mode)
-    report = progress or (lambda line: None)
-    found = default_store() if store is None else store or None
+    found = default_store() if store is None else None if store is False else open_store(store)
     with compiling_threads(chosen) as pool:
         programs = RegionPrograms(chosen, arithmetic, pool, found, assert_hit)
-        started = start_steps(model, sizes, chosen, graph_mode, programs.program, report)
+        started = start_steps(model, sizes, chosen, graph_mode, programs.program, progress)
         compiled: list[_CompiledStep] = []
         known: set[str] = set()
         for step in started:
             compiled.append(_finish_step(step, known))
             known.update(compiled[-1].report.program_s)
-            report(f"batch {compiled[-1].report.batch_size}: compiled in {compiled[-1].report.compile_s:.1f} s")
+            progress(f"batch {compiled[-1].report.batch_size}: compiled in {compiled[-1].report.compile_s:.1f} s")
     plan = DecodePlan(slots, tuple(step.replay for step in compiled))
     if found is not None and identity is not None and all(step.is_stored for step in compiled):
         try:
             fingerprint = plan_fingerprint(chosen)
         except ArtifactError as error:
-            report(f"the plan is not stored: {error}")
+            progress(f"the plan is not stored: {error}")
         else:
             store_plan(found, DecodeVariant(identity, sizes, chosen.name, fingerprint, arithmetic, graph_mode), plan)
     artifacts = {digest: artifact for step in compiled for digest, artifact in step.artifacts.items()}

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
+from ..reporting import Table
 from ..settings import Settings, neuron_variables, settings
 from .finding import Finding
 from .host import find_host
 from .neuron import find_neuron
 from .packages import find_packages
-
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,9 @@ def _asked() -> Settings:
 
 def doctor_table(report: DoctorReport) -> Table:
     """One row a finding; what the host needs is marked."""
-    rows: list[tuple[object, ...]] = [
+    rows = tuple(
         (finding.name, "host" if finding.needed else "", finding.status, finding.found, finding.next_step)
         for finding in report.findings
-    ]
+    )
     title = "everything the host needs is there" if report.host_works else "the host lacks something it needs"
-    return title, ("what", "needed", "status", "found", "next step"), rows
+    return Table(title, ("what", "needed", "status", "found", "next step"), rows)

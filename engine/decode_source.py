@@ -5,7 +5,7 @@ Whoever compiles a step and whoever loads it ask here, so that they mean the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from ..model.checkpoint.loader import Checkpoint
 from ..model.identity import model_identity, weights_identity
 from ..model.kv_cache import CacheGeometry
 from ..model.numerics import Numerics, engine_numerics, target_numerics
+from ..reporting import Say
 from ..runtime.devices.choice import default_target
 from ..runtime.devices.nrt.runtime import TARGETS as NEURON_TARGETS
 from ..runtime.devices.pjrt import PjrtDevice
@@ -39,14 +40,14 @@ class DecodeOptions:
 
     Attributes:
         batch_sizes: as in ``compile_decode``.
-        tokens: that one request may reach.
-        requests: that are served at once; as many as the largest batch if left out.
+        max_context: tokens that one request may reach.
+        max_requests: that are served at once; as many as the largest batch if left out.
         numerics, mode, target: as in ``compile_decode``.
     """
 
     batch_sizes: int | Sequence[int] = (1, 2, 4, 8)
-    tokens: int = 1024
-    requests: int | None = None
+    max_context: int = 1024
+    max_requests: int | None = None
     numerics: str = "fast"
     mode: str | None = None
     target: str | None = None
@@ -69,7 +70,7 @@ class DecodeSource:
         self.sizes = size_ladder(options.batch_sizes)
         self.target = options.target or default_target()
         self.numerics = _numerics(self.target)
-        self.geometry = CacheGeometry.for_requests(options.tokens, options.requests or self.sizes[-1])
+        self.geometry = CacheGeometry.for_requests(options.max_context, options.max_requests or self.sizes[-1])
 
     @cached_property
     def variant(self) -> DecodeVariant:
@@ -127,7 +128,7 @@ class DecodeSource:
         """What tells the checkpoint's weights from any others."""
         return weights_identity(self.checkpoint)
 
-    def compile(self, store: ArtifactStore | Literal[False], say: Callable[[str], None]) -> DecodeRunner:
+    def compile(self, store: ArtifactStore | Literal[False], say: Say) -> DecodeRunner:
         """A runner that is compiled in this process; with a store, programs and plan are kept."""
         from ..compiler.api import compile_decode
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import write_text
+from ..reporting import Table
 from .markup import markup_text
 from .picture import draw_step
 from .step import ExplainedStep
 from .svg import to_svg
-from .tables import Table, step_tables
+from .tables import step_tables
 
 SUFFIXES = (".html", ".svg")
 
@@ -60,10 +61,9 @@ def _section(step: ExplainedStep) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    title, columns, rows = table
-    yield f"<h3>{markup_text(title)}</h3>\n<table>"
-    yield f"<tr>{''.join(f'<th>{markup_text(column)}</th>' for column in columns)}</tr>"
-    for row in rows:
+    yield f"<h3>{markup_text(table.title)}</h3>\n<table>"
+    yield f"<tr>{''.join(f'<th>{markup_text(column)}</th>' for column in table.columns)}</tr>"
+    for row in table.rows:
         yield f"<tr>{''.join(map(_cell, row))}</tr>"
     yield "</table>"
 

@@ -44,7 +44,7 @@ class RequestTable:
         """
         if not self._free_windows:
             raise InputError(
-                f"all {self.geometry.max_requests} requests of the pool are in use: remove one, "
+                f"all {self.geometry.max_requests} requests of the pool are in use: close one, "
                 "or build the model with a larger max_requests"
             )
         request = Request(self._free_windows[-1], [])
@@ -52,7 +52,7 @@ class RequestTable:
         self._free_windows.pop()
         return request
 
-    def remove(self, request: Request) -> None:
+    def close(self, request: Request) -> None:
         """Give a request's blocks back."""
         self._free_blocks.extend(reversed(request.blocks))
         self._free_windows.append(request.window_block)
@@ -124,7 +124,7 @@ class RequestTable:
         if sum(wanted) > len(self._free_blocks):
             raise InputError(
                 f"{sum(wanted)} cache blocks are needed, {len(self._free_blocks)} of {self.geometry.num_blocks} are "
-                "free: remove requests, or build the model with more blocks"
+                "free: close requests, or build the model with more blocks"
             )
         for request, count in zip(requests, wanted, strict=True):
             request.blocks.extend(self._free_blocks.pop() for _ in range(count))

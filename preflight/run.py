@@ -33,7 +33,8 @@ def run_preflight(
     batch_sizes: Sequence[int],
     target: str | None = None,
     mode: str | None = None,
-    tokens: int = DecodeOptions.tokens,
+    max_context: int = DecodeOptions.max_context,
+    max_requests: int | None = None,
     say: Say = lambda line: None,
 ) -> PreflightReport:
     """Check the step of a checkpoint, with the caches that ``run_compile`` would give it, for every batch size.
@@ -46,11 +47,11 @@ def run_preflight(
     chosen = target or default_target()
     if chosen not in TRAINIUM:
         instead = f"not {target!r}" if target else f"since DEEPINFER_NEURON_DEVICE stands for {chosen!r} here"
-        raise ConfigError(f"--preflight is about {', '.join(TRAINIUM)}: name one of them as --target, {instead}")
+        raise ConfigError(f"preflight is about {', '.join(TRAINIUM)}: name one of them as --target, {instead}")
     graph_mode = check_graph_mode(mode or settings().graph_mode)
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
-    model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, tokens, target=chosen)).model
+    model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, max_context, max_requests, target=chosen)).model
     steps = check_steps(model, batch_sizes, find_target(chosen), graph_mode, say)
     for step in steps:
         say(_summary(step))

@@ -22,10 +22,11 @@ from ..compiler.lowering.control_flow import WHILE_LOOP, loop_graphs
 from ..compiler.lowering.decompose import Decompositions
 from ..compiler.lowering.inexact import Inexact
 from ..compiler.lowering.options import Numerics
+from ..reporting import Count
 from .distance import Difference, difference
 from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, operator_calls, table_entry
-from .programs import HostProgram, Progress, compile_graphs
+from .programs import HostProgram, compile_graphs
 from .single_operator import single_operator_graph
 from .step import FedStep
 
@@ -60,7 +61,7 @@ class OperatorComparison:
 
 
 def compare_operators(
-    step: FedStep, numerics: Numerics, progress: Progress = lambda done, total: None
+    step: FedStep, numerics: Numerics, progress: Count = lambda done, total: None
 ) -> list[OperatorComparison]:
     """Compare every operator of ``step``; ``progress`` counts the programs that are compiled.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from torch import Tensor, fx
@@ -12,17 +12,15 @@ from ..compiler.lowering.options import Numerics
 from ..compiler.programs.region_programs import RegionPrograms, TimedArtifact
 from ..compiler.regions.cut import Region
 from ..compiler.targets.host import HostTarget
+from ..reporting import Count
 from ..runtime.artifacts import Artifact
 from ..runtime.devices.pjrt import host_device
 from ..runtime.memory import is_shareable, shareable_copy
 from ..runtime.processor import usable_processors
 
-Progress = Callable[[int, int], None]
-"""Called with how many programs are ready, and how many there will be."""
-
 
 def compile_graphs(
-    modules: Iterable[fx.GraphModule], numerics: Numerics, progress: Progress = lambda done, total: None
+    modules: Iterable[fx.GraphModule], numerics: Numerics, progress: Count = lambda done, total: None
 ) -> list[HostProgram]:
     """Compile in as many threads as there are processors, graphs that are lowered to equal modules once.
 
@@ -48,7 +46,7 @@ def compile_graphs(
 
 
 def compile_regions(
-    regions: Sequence[Region], numerics: Numerics, progress: Progress = lambda done, total: None
+    regions: Sequence[Region], numerics: Numerics, progress: Count = lambda done, total: None
 ) -> list[HostProgram]:
     """One program for each kind of region, as mode "regions" compiles them; raises what ``compile_graphs`` raises."""
     programs: dict[Future[TimedArtifact], HostProgram] = {}

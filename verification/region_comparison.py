@@ -12,12 +12,13 @@ from torch import Tensor, fx
 from ..compiler.lowering.inexact import INEXACT
 from ..compiler.lowering.options import Numerics
 from ..compiler.regions.cut import CutGraph, Place, Region
+from ..reporting import Count
 from .distance import Difference, coarse_difference, difference
 from .inline import inline_decompositions
 from .observed import run_observed
 from .operator_walk import is_compared, is_decomposed, table_entry
 from .pieces import cut_after
-from .programs import Progress, compile_regions
+from .programs import compile_regions
 from .step import FedStep
 from .step_memory import StepMemory, carried_by_place
 
@@ -57,7 +58,7 @@ class RegionComparison:
 
 
 def compare_regions(
-    step: FedStep, numerics: Numerics, progress: Progress = lambda done, total: None
+    step: FedStep, numerics: Numerics, progress: Count = lambda done, total: None
 ) -> list[RegionComparison]:
     """Compare the regions of ``step`` that are compiled; equal ones run one program.
 
@@ -95,7 +96,7 @@ def _run_regions(
     carried: Mapping[int, torch.dtype],
     cut: CutGraph,
     numerics: Numerics,
-    progress: Progress = lambda done, total: None,
+    progress: Count = lambda done, total: None,
 ) -> Iterator[_FedRegion]:
     """What a region was fed is valid until the next one is asked for, which writes over what it updates."""
     programs = compile_regions(cut.regions, numerics, progress)

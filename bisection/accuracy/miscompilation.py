@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...compiler.targets.command import CompilerCommand
-from ...errors import BisectError, InputError
+from ...errors import InputError
 from ...reporting import Say
 from ..probes.prober import BudgetSpentError, Prober
 from ..report.accuracy_case import AccuracyCase
@@ -38,13 +38,11 @@ def with_drawn_values(program: Program) -> Program:
     return replace(program, title=f"{program.title}, drawn inputs")
 
 
-def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Program:
+def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Program | None:
     """The program itself if its results are wrong, and else the first region that is, on the right inputs.
 
-    What one region does wrong can vanish in the roundings of those after it.
-
-    Raises:
-        BisectError: no region and not the whole compiles and computes something else, nor crashes while it runs.
+    What one region does wrong can vanish in the roundings of those after it. None if neither a region nor the whole
+    compiles and computes something else, or crashes while it runs.
     """
     asked = _questions(program, prober, watch)
     everything = range(len(program.subject.items))
@@ -58,10 +56,7 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
     if not found and asked.ending(everything) != PASSES:
         return program
     if not found:
-        raise BisectError(
-            f"{program.title}: nothing computes anything else than it should, neither the whole program nor a region "
-            f"on the right inputs; wrong would be {CRITERION}. Try another batch size or target"
-        )
+        return None
     assert isinstance(program.subject, GraphSubject)
     group = program.subject.items[found[0]].group
     operations = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiler.targets.command import CompilerCommand
-from ...errors import BisectError
+from ...errors import BudgetError
 from ..probes.prober import BudgetSpentError, Prober
 from ..subjects.subject import Subject
 from .criterion import Criterion
@@ -31,7 +31,8 @@ def bisect(
         watch: called before and after each question.
 
     Raises:
-        BisectError: the failure does not come, or the budget ended before it did.
+        BisectError: the failure does not come.
+        BudgetError: the budget ended before it did.
     """
     whole = subject.candidate(range(len(subject.items)))
     questions = Questions(prober, Criterion(options.wanted, options.match), watch, whole.size)
@@ -39,7 +40,7 @@ def bisect(
     try:
         criterion, first = reproduce(prober, whole, options.wanted, options.match, options.repeats)
     except BudgetSpentError:
-        raise BisectError("the budget is spent and the whole program was not seen to fail yet: allow more") from None
+        raise BudgetError("the budget is spent and the whole program was not seen to fail yet: allow more") from None
     questions.criterion = criterion
     # A compiler that reads graphs cannot be asked about modules.
     search = Search(subject, questions, options, whole, reads_modules=compiler.format != "python")

@@ -21,6 +21,14 @@ LEAST_NOISE = 1e-6
 """Relative error allowed where the reference happened to repeat itself exactly."""
 
 
+def margin_of_chance(noise_max: float) -> float:
+    """The lead of the best logit over the second up to which the choice is a matter of chance.
+
+    ``noise_max`` is the largest distance of a logit from itself in another run of the reference; both may move by it.
+    """
+    return 2 * noise_max
+
+
 LEFT_OUT = "left_out"
 """Key of a candidate's metadata: JSON list of the last parts of names that it does not mean to have."""
 
@@ -146,7 +154,7 @@ def _logit_row(name: str, candidate: Tensor, golden: Tensor, details: Mapping[st
     # One rerun samples the noise of one prompt; the worst of all prompts is the better estimate for each.
     noise_rel, noise_max = (max(other["noise"][key] for other in details.values()) for key in ("rel", "max"))
     differs = (candidate.argmax(-1) != golden.argmax(-1)).tolist()
-    narrow = [margin <= 2 * noise_max for margin in detail["margins"]]
+    narrow = [margin <= margin_of_chance(noise_max) for margin in detail["margins"]]
     decided = all(tie for tie, differ in zip(narrow, differs, strict=True) if differ)
     agrees = decided and error.rel <= max(NOISE_FACTOR * noise_rel, LEAST_NOISE)
     return LogitRow(name, error, noise_rel, decided, agrees)

@@ -8,7 +8,7 @@ streams after each layer at those positions, in the run's dtype).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ArtifactError
+from ...reporting import Count
 from ..checkpoint.fingerprint import checkpoint_fingerprint
 from ..checkpoint.loader import Checkpoint
 from ..numerics import Numerics
@@ -88,7 +89,7 @@ def write_golden(
     numerics: Numerics | None = None,
     prompts: Mapping[str, Sequence[int]] | None = None,
     steps: int = GREEDY_STEPS,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Count = lambda done, total: None,
 ) -> Golden:
     """Run the reference on the built-in (or given) prompts and write the golden file, whole or not at all.
 

@@ -26,7 +26,7 @@ def load_golden_prompts(directory: Path, size: str, say: Say) -> tuple[Checkpoin
 
 
 def ensure_checkpoint(directory: Path, size: str, say: Say) -> None:
-    """Make a checkpoint in ``directory`` unless one is there."""
+    """Make a checkpoint in ``directory`` unless one is there, of any size."""
     if not (directory / "config.json").exists():
         say(f"making a {size} checkpoint in {directory}")
         make_checkpoint(directory, size)

@@ -7,7 +7,6 @@ Per prompt: ``<mode>/<prompt>/`` logits, h, pre, sel.<layer>, cand.<layer>, expe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ...reporting import Count
 from ..checkpoint.loader import Checkpoint
 from ..numerics import Numerics
 from ..reference.dspark import DraftModel
@@ -64,7 +64,7 @@ def write_vectors(
     requests: dict[str, PromptRequest],
     path: str | Path,
     numerics: Numerics,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Count = lambda done, total: None,
 ) -> dict[str, Tensor]:
     """Compute and write all values of ``requests``, whole or not at all; returns them by name.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckpointError
+from ...reporting import Count
 from ...runtime.dtype_names import name_of
 from .faults import fault_list
 from .loader import Checkpoint, open_checkpoint
@@ -41,9 +41,7 @@ class CheckpointSummary:
     engram_rows: int
 
 
-def check_checkpoint(
-    directory: str | Path, on_bytes: Callable[[int, int], None] = lambda _done, _total: None
-) -> CheckpointSummary:
+def check_checkpoint(directory: str | Path, on_bytes: Count = lambda _done, _total: None) -> CheckpointSummary:
     """Check layout, engram constants and every stored value; raises CheckpointError naming the tensors at fault.
 
     A value is at fault if it is NaN or infinite, or a scale byte is 0 or 255 (hardware decoders disagree on 0).
@@ -56,7 +54,7 @@ def check_checkpoint(
         return _summary(checkpoint)
 
 
-def _value_faults(checkpoint: Checkpoint, on_bytes: Callable[[int, int], None]) -> list[str]:
+def _value_faults(checkpoint: Checkpoint, on_bytes: Count) -> list[str]:
     total = sum(stored.spec.nbytes for stored in checkpoint.tensors.values())
     faults: list[str] = []
     done = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from ...errors import CheckpointError
+from ...reporting import Count
 from ..config import ModelConfig
 from ..engram_hash import build_engram_tables
 from .headers import INDEX_FILE
@@ -34,7 +35,7 @@ def make_checkpoint(
     size: str = "tiny",
     seed: int = 0,
     overwrite: bool = False,
-    on_bytes: Callable[[int, int], None] = lambda _done, _total: None,
+    on_bytes: Count = lambda _done, _total: None,
 ) -> Path:
     """Write a checkpoint and return its directory; the same size and seed give the same bytes.
 
@@ -55,6 +56,14 @@ def make_checkpoint(
     return directory
 
 
+def size_of(directory: str | Path) -> str | None:
+    """The size that ``make_checkpoint`` made a checkpoint in; None for any other checkpoint, or none."""
+    try:
+        return json.loads((Path(directory) / "config.json").read_text())[_MARK]["size"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _write_vocabulary(staging: Path, size: str, config: ModelConfig) -> None:
     """The real tokenizer for ``tiny``; for ``nano`` no text, only tables over a made-up compression."""
     if size == "tiny":
@@ -71,7 +80,7 @@ def _write_tensors(
     specs: Mapping[str, TensorSpec],
     seed: int,
     shard_bytes: int,
-    on_bytes: Callable[[int, int], None],
+    on_bytes: Count,
 ) -> None:
     shards = _shards(specs, shard_bytes)
     total = sum(spec.nbytes for spec in specs.values())

@@ -15,6 +15,7 @@ from deepinfer_neuron.runtime.store.key import ArtifactKey
 from deepinfer_neuron.runtime.store.store import ArtifactStore, Made
 from deepinfer_neuron.settings import Settings
 from typer.testing import CliRunner
+from verdicts import verdict_of
 
 ONE = ArtifactKey("program", {"target": "host"}, {"graph": "x"})
 OTHER = ArtifactKey("program", {"target": "trn2"}, {"graph": "x"})
@@ -78,6 +79,7 @@ def test_damage_is_reported_once(place: Path) -> None:
     result = run("verify", "--store", place)
     assert result.exit_code == 1
     assert f"3 entries, 1 damaged\n{ONE.digest}" in result.output
+    assert verdict_of(result.stdout)[0] == "not good"
     assert report(place, "verify") == {"store": str(place), "entries": 2, "damaged": []}
 
 

@@ -43,11 +43,11 @@ def test_the_summary_names_what_is_compiling_now():
 
 
 def test_the_table_has_a_row_for_each_program():
-    title, columns, rows = program_table("/store", PROGRAMS)
-    assert title == "/store: 4 programs"
-    assert columns == ("program", "first used by", "uses", "how", "seconds", "bytes")
-    assert rows[0] == ("abababababab", "embed of batch 8", 1, "compiled", "1.2", 54321)
-    assert rows[3] == ("-", "layers.1.engram of batch 8", 1, "failed", "0.5", 0)
+    table = program_table("/store", PROGRAMS)
+    assert table.title == "/store: 4 programs"
+    assert table.columns == ("program", "first used by", "uses", "how", "seconds", "bytes")
+    assert table.rows[0] == ("abababababab", "embed of batch 8", 1, "compiled", "1.2", 54321)
+    assert table.rows[3] == ("-", "layers.1.engram of batch 8", 1, "failed", "0.5", 0)
 
 
 def test_a_terminal_gets_a_bar_and_anything_else_lines(monkeypatch: pytest.MonkeyPatch):

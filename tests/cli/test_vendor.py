@@ -1,11 +1,10 @@
 """``cache vendor`` as a person types it."""
 
 import json
-import os
-import subprocess
-import sys
 
+from deepinfer_neuron import settings
 from deepinfer_neuron.cli.app import main
+from deepinfer_neuron.settings import Settings
 from neffs import small_neff
 from typer.testing import CliRunner
 from vendor_caches import make_module
@@ -67,13 +66,15 @@ def test_a_missing_directory_is_one_line(tmp_path):
     assert result.output.startswith(f"error: vendor cache {tmp_path / 'gone'}: no such directory")
 
 
-def test_the_place_is_that_of_the_vendors_tools(tmp_path):
+def test_the_place_is_that_of_the_vendors_tools(tmp_path, monkeypatch):
     make_module(tmp_path / "cache", GOOD)
-    command = [sys.executable, "-m", "deepinfer_neuron", "cache", "vendor", "ls"]
-    environment = {**os.environ, "NEURON_COMPILE_CACHE_URL": "s3://bucket"}
-    refused = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("error: vendor cache 's3://bucket': only directories can be read")
-    environment |= {"NEURON_CC_FLAGS": f"--cache_dir='{tmp_path / 'cache'}' -O1"}
-    listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert listed.stdout.startswith(f"{tmp_path / 'cache'}: 1 success")
+    for environment, expected in (
+        (
+            {"NEURON_COMPILE_CACHE_URL": "s3://bucket"},
+            "error: vendor cache 's3://bucket': only directories can be read",
+        ),
+        ({"NEURON_CC_FLAGS": f"--cache_dir='{tmp_path / 'cache'}' -O1"}, f"{tmp_path / 'cache'}: 1 success"),
+    ):
+        asked = Settings.from_environment({"NEURON_COMPILE_CACHE_URL": "s3://bucket"} | environment)
+        monkeypatch.setattr(settings, "settings", lambda asked=asked: asked)
+        assert run("ls").output.startswith(expected)

@@ -10,7 +10,7 @@ from deepinfer_neuron.compiler import api
 from deepinfer_neuron.engine import ahead_of_time
 from deepinfer_neuron.engine.ahead_of_time import run_compile
 from deepinfer_neuron.engine.decode_source import DecodeOptions
-from deepinfer_neuron.engine.loading import LoadOptions, load_decode
+from deepinfer_neuron.engine.loading import load_decode
 from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 from deepinfer_neuron.settings import Settings
@@ -21,8 +21,8 @@ def run(*arguments: object):
     return CliRunner().invoke(main, ["compile", *map(str, arguments)])
 
 
-OPTIONS = LoadOptions(batch_sizes=(1,), tokens=40, mode="regions", on_miss="error")
-ARGUMENTS = ("--batch-sizes", "1", "--mode", "regions", "--context", "40")
+OPTIONS = {"batch_sizes": (1,), "max_context": 40, "mode": "regions", "on_miss": "error"}
+ARGUMENTS = ("--batch-sizes", "1", "--mode", "regions", "--max-context", "40")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_missing_checkpoint_is_one_clean_error(tmp_path):
 def test_what_was_compiled_is_loaded_without_compiling(explained):
     _, report, folder = explained
     store = ArtifactStore(folder / "store")
-    loaded = load_decode(folder / "nano", store, OPTIONS)
+    loaded = load_decode(folder / "nano", store, **OPTIONS)
     assert not loaded.compiled
     assert {program["name"] for program in report["programs"]} == set(loaded.runner.plan.programs)
     assert {program["state"] for program in report["programs"]} == {"made"}
@@ -122,7 +122,7 @@ def test_an_asserted_hit_that_is_a_miss_says_what_differs_and_fails(explained, t
     assert "error: embed of batch 2: no stored program has this key: the nearest entry is" in result.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["plan"], report["steps"]) == (None, [])
-    result = run(folder / "nano", *ARGUMENTS, "--no-store", "--assert-hit")
+    result = run(folder / "nano", *ARGUMENTS, "--assert-hit")
     assert (result.exit_code, result.stderr[:29]) == (1, "error: without a store every ")
 
 

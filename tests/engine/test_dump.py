@@ -36,7 +36,7 @@ print(hashlib.sha256(program.bytecode).hexdigest())
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(main, ["dump", *map(str, arguments), "--context", "40"])
+    return CliRunner().invoke(main, ["dump", *map(str, arguments), "--max-context", "40"])
 
 
 def test_another_process_lowers_the_file_to_the_same_bytes(nano_a: Path, tmp_path: Path):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.compiler.targets.iree import IreeTarget
 from deepinfer_neuron.engine.decode_source import DecodeSource
-from deepinfer_neuron.engine.loading import LoadedDecode, LoadOptions, load_decode
+from deepinfer_neuron.engine.loading import LoadedDecode, load_decode
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics
 from deepinfer_neuron.model.requests import RequestPool
 from deepinfer_neuron.model.weights import load_model
-from deepinfer_neuron.runtime.store.store import ArtifactStore
 
 GEOMETRY = CacheGeometry.for_requests(max_context=96, max_requests=4, block_tokens=8)
 STEPS = 6
@@ -58,15 +55,15 @@ def test_a_step_has_eagers_tokens_and_logits_and_updates_the_caches_in_place(nan
 
 @pytest.mark.slow
 def test_a_store_is_filled_and_loaded_again_without_compiling(nano_a, tmp_path, monkeypatch):
-    options = LoadOptions(batch_sizes=(1,), tokens=64, mode="regions", target="iree")
-    first = load_decode(nano_a, ArtifactStore(tmp_path / "store"), options)
+    options = {"batch_sizes": (1,), "max_context": 64, "mode": "regions", "target": "iree"}
+    first = load_decode(nano_a, tmp_path / "store", **options)
     assert first.compiled
     expected = decode(first)
     assert (expected[1:] != expected[:-1]).any(-1).all()
 
     monkeypatch.setattr(IreeTarget, "compile", lambda target, module: pytest.fail("compiled"))
     monkeypatch.setattr(DecodeSource, "model", property(lambda source: pytest.fail("the model was loaded")))
-    again = load_decode(nano_a, ArtifactStore(tmp_path / "store"), replace(options, on_miss="error"))
+    again = load_decode(nano_a, tmp_path / "store", **options, on_miss="error")
     assert not again.compiled
     assert {one.artifact.target for one in again.runner.executables.values()} == {"iree"}
     assert again.report.programs == len(again.runner.plan.programs) > 1
@@ -75,8 +72,8 @@ def test_a_store_is_filled_and_loaded_again_without_compiling(nano_a, tmp_path, 
 
 def decode(loaded: LoadedDecode) -> torch.Tensor:
     """Logits of a request's first steps, from empty caches."""
-    request = loaded.table.open()
-    return torch.cat([loaded.table.advance([request], [token], loaded.runner).clone() for token in (3, 7, 13)])
+    request = loaded.open()
+    return torch.cat([loaded.step([request], [token]).clone() for token in (3, 7, 13)])
 
 
 def written_rows(root: torch.Tensor, before: torch.Tensor) -> list[int]:

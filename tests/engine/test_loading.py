@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from deepinfer_neuron.engine.loading import LoadedDecode, LoadOptions, load_decode
+from deepinfer_neuron.engine.loading import LoadedDecode, load_decode
 from deepinfer_neuron.errors import InputError, StoreMissError
 from deepinfer_neuron.runtime import loader
 from deepinfer_neuron.runtime.loader import PLAN, WEIGHTS
@@ -19,17 +19,17 @@ from deepinfer_neuron.runtime.store.programs import PROGRAM
 from deepinfer_neuron.runtime.store.store import ArtifactStore
 from safetensors.torch import load_file, save_file
 
-OPTIONS = LoadOptions(batch_sizes=(2,), tokens=64, mode="regions")
-STRICT = LoadOptions(batch_sizes=(2,), tokens=64, mode="regions", on_miss="error")
+OPTIONS = {"batch_sizes": (2,), "max_context": 64, "mode": "regions"}
+STRICT = OPTIONS | {"on_miss": "error"}
 TOKENS = [[3, 5], [7, 11], [13, 2]]
 
 
 def decode(loaded: LoadedDecode) -> torch.Tensor:
     """Logits of three steps of two requests, from empty caches."""
-    requests = [loaded.table.open(), loaded.table.open()]
-    logits = [loaded.table.advance(requests, tokens, loaded.runner).clone() for tokens in TOKENS]
+    requests = [loaded.open(), loaded.open()]
+    logits = [loaded.step(requests, tokens).clone() for tokens in TOKENS]
     for request in requests:
-        loaded.table.remove(request)
+        loaded.close(request)
     return torch.stack(logits)
 
 
@@ -37,7 +37,7 @@ def decode(loaded: LoadedDecode) -> torch.Tensor:
 def full(nano_a: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Tensor]:
     """A store that one start has filled, and what that start computed."""
     root = tmp_path_factory.mktemp("full") / "store"
-    loaded = load_decode(nano_a, ArtifactStore(root), OPTIONS)
+    loaded = load_decode(nano_a, root, **OPTIONS)
     assert loaded.compiled
     return root, decode(loaded)
 
@@ -60,7 +60,7 @@ def flip_a_bit(path: Path) -> None:
 
 
 def test_a_second_start_computes_the_same_bits_and_compiles_nothing(full, store, nano_a):
-    loaded = load_decode(nano_a, store, STRICT)
+    loaded = load_decode(nano_a, store, **STRICT)
     assert not loaded.compiled
     assert torch.equal(decode(loaded), full[1])
     assert loaded.report.programs == len(entries_of(store, PROGRAM))
@@ -69,13 +69,10 @@ def test_a_second_start_computes_the_same_bits_and_compiles_nothing(full, store,
 
 def test_a_fresh_process_imports_neither_compiler_nor_a_pass_nor_the_model(full, nano_a):
     code = f"""
-import json, sys, torch
-from pathlib import Path
-from deepinfer_neuron.engine.loading import LoadOptions, load_decode
-from deepinfer_neuron.runtime.store.store import ArtifactStore
-loaded = load_decode({str(nano_a)!r}, ArtifactStore(Path({str(full[0])!r})), {STRICT!r})
-request = loaded.table.open()
-loaded.table.advance([request], [3], loaded.runner)
+import json, sys
+from deepinfer_neuron import load_decode
+loaded = load_decode({str(nano_a)!r}, {str(full[0])!r}, **{STRICT!r})
+loaded.step([loaded.open()], [3])
 print(json.dumps(sorted(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -88,8 +85,8 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def test_a_batch_above_the_maximum_is_refused_without_a_model(store, nano_a):
-    loaded = load_decode(nano_a, store, STRICT)
-    requests = [loaded.table.open() for _ in range(2)]
+    loaded = load_decode(nano_a, store, **STRICT)
+    requests = [loaded.open() for _ in range(2)]
     inputs = loaded.table.step_inputs(requests, [1, 2])
     with pytest.raises(InputError, match="no eager model"):
         loaded.runner(**{name: torch.cat((value, value)) for name, value in inputs.items()})
@@ -100,10 +97,10 @@ def test_a_damaged_entry_is_put_aside_and_made_again(full, store, nano_a, kind, 
     victim = entries_of(store, kind)[0]
     flip_a_bit(victim / ("plan.json" if kind == PLAN else PROGRAM))
     with caplog.at_level(logging.WARNING):
-        loaded = load_decode(nano_a, store, OPTIONS)
+        loaded = load_decode(nano_a, store, **OPTIONS)
     assert len([record for record in caplog.records if "is damaged" in record.message]) == 1
     assert loaded.compiled and torch.equal(decode(loaded), full[1])
-    assert not load_decode(nano_a, store, STRICT).compiled
+    assert not load_decode(nano_a, store, **STRICT).compiled
 
 
 @pytest.mark.parametrize("kind", [PLAN, PROGRAM])
@@ -111,12 +108,12 @@ def test_by_policy_a_damaged_entry_is_an_error_instead(store, nano_a, kind):
     victim = entries_of(store, kind)[0]
     flip_a_bit(victim / ("plan.json" if kind == PLAN else PROGRAM))
     with pytest.raises(StoreMissError, match=r"compile again|no stored plan"):
-        load_decode(nano_a, store, STRICT)
+        load_decode(nano_a, store, **STRICT)
 
 
 def test_damaged_weights_are_made_again_from_the_checkpoint(full, store, nano_a, caplog):
     flip_a_bit(entries_of(store, WEIGHTS)[0] / "weights-0.safetensors")
-    loaded = load_decode(nano_a, store, STRICT)
+    loaded = load_decode(nano_a, store, **STRICT)
     assert len([record for record in caplog.records if "is damaged" in record.message]) == 1
     assert torch.equal(decode(loaded), full[1])
 
@@ -128,15 +125,15 @@ def test_other_weights_are_not_taken_for_these(full, store, nano_a, tmp_path):
     tensors = load_file(shard)
     tensors["norm.weight"] = tensors["norm.weight"] * 2
     save_file(tensors, shard, {"format": "pt"})
-    assert not torch.equal(decode(load_decode(other, store, STRICT)), full[1])
+    assert not torch.equal(decode(load_decode(other, store, **STRICT)), full[1])
     assert len(entries_of(store, WEIGHTS)) == 2
-    assert torch.equal(decode(load_decode(nano_a, store, STRICT)), full[1])
+    assert torch.equal(decode(load_decode(nano_a, store, **STRICT)), full[1])
 
 
 def test_another_source_explains_the_miss(store, nano_a, monkeypatch):
     monkeypatch.setattr(loader, "plan_sources", lambda target: {"compiler.capture": "changed"})
     with pytest.raises(StoreMissError, match=r"sources, compiler\.capture: nothing there, \"changed\" here"):
-        load_decode(nano_a, store, STRICT)
+        load_decode(nano_a, store, **STRICT)
 
 
 def test_a_store_that_cannot_be_written_serves_all_the_same(full, store, nano_a, monkeypatch):
@@ -146,4 +143,4 @@ def test_a_store_that_cannot_be_written_serves_all_the_same(full, store, nano_a,
     for path in entries_of(store, WEIGHTS):
         shutil.rmtree(path)
     monkeypatch.setattr("deepinfer_neuron.runtime.store.directory.new_stage", refuse)
-    assert torch.equal(decode(load_decode(nano_a, store, STRICT)), full[1])
+    assert torch.equal(decode(load_decode(nano_a, store, **STRICT)), full[1])

@@ -14,7 +14,7 @@ import pytest
 import torch
 from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.compiler.api import compile_decode
-from deepinfer_neuron.engine.loading import LoadedDecode, LoadOptions, load_decode
+from deepinfer_neuron.engine.loading import LoadedDecode, load_decode
 from deepinfer_neuron.model.accuracy.golden import write_golden
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.model.engram_lookup import EngramLookup
@@ -27,14 +27,14 @@ from neuron_compilers import install_compiler
 from nrt_standin import CompiledStep, Standin
 from typer.testing import CliRunner
 
-OPTIONS = LoadOptions(batch_sizes=(1,), tokens=64, mode="regions")
+OPTIONS = {"batch_sizes": (1,), "max_context": 64, "mode": "regions"}
 TOKENS = (3, 7, 13)
 
 
 def decode(loaded: LoadedDecode) -> torch.Tensor:
     """Logits of a few steps of one request, from empty caches."""
-    request = loaded.table.open()
-    return torch.stack([loaded.table.advance([request], [token], loaded.runner).clone() for token in TOKENS])
+    request = loaded.open()
+    return torch.stack([loaded.step([request], [token]).clone() for token in TOKENS])
 
 
 def pool_of(directory: Path, geometry: CacheGeometry) -> RequestPool:
@@ -44,15 +44,15 @@ def pool_of(directory: Path, geometry: CacheGeometry) -> RequestPool:
 
 def test_a_step_is_loaded_from_a_store_and_equals_the_host(nano_a: Path, tmp_path: Path, on_neuron: Standin):
     store = ArtifactStore(tmp_path / "store")
-    first = load_decode(nano_a, store, OPTIONS)
+    first = load_decode(nano_a, store, **OPTIONS)
     assert first.compiled
     expected = decode(first)
-    again = load_decode(nano_a, store, replace(OPTIONS, on_miss="error"))
+    again = load_decode(nano_a, store, **OPTIONS, on_miss="error")
     assert not again.compiled
     before = on_neuron.executions
     assert torch.equal(decode(again), expected)
     assert on_neuron.executions - before == len(TOKENS) * len(again.runner.plan.replays[0].regions)
-    pool = pool_of(nano_a, CacheGeometry.for_requests(OPTIONS.tokens, 1))
+    pool = pool_of(nano_a, CacheGeometry.for_requests(64, 1))
     host = CompiledStep.of(again.runner).on_host(on_neuron, pool.model)
     assert torch.equal(decode(replace(again, runner=host, table=pool)), expected)
 

@@ -21,7 +21,7 @@ from deepinfer_neuron.compiler.targets.neuron_fingerprint import asked_fingerpri
 from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.engine.ahead_of_time import run_compile
 from deepinfer_neuron.engine.decode_source import DecodeOptions, DecodeSource
-from deepinfer_neuron.engine.loading import LoadedDecode, LoadOptions, load_decode
+from deepinfer_neuron.engine.loading import LoadedDecode, load_decode
 from deepinfer_neuron.errors import CompilerMissingError, ConfigError, StoreMissError
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.runtime.loader import PLAN, DecodeVariant, store_plan
@@ -32,15 +32,16 @@ from deepinfer_neuron.settings import settings
 from neuron_compilers import install_compiler
 from nrt_standin import Standin
 
-OPTIONS = LoadOptions(batch_sizes=(1,), tokens=64, mode="regions", on_miss="error")
+STEP = {"batch_sizes": (1,), "max_context": 64, "mode": "regions"}
+OPTIONS = STEP | {"on_miss": "error"}
 VERSION, LATER = "2.27.5334.0+6f180f47", "2.28.1.0+abcdef01"
 TOKENS = (3, 7, 13)
 Environment = Callable[..., None]
 
 
 def decode(loaded: LoadedDecode) -> torch.Tensor:
-    request = loaded.table.open()
-    return torch.stack([loaded.table.advance([request], [token], loaded.runner).clone() for token in TOKENS])
+    request = loaded.open()
+    return torch.stack([loaded.step([request], [token]).clone() for token in TOKENS])
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def compiled(nano_a: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEEPINFER_NEURON_CC", str(compiler))
         settings.cache_clear()
-        options = DecodeOptions(OPTIONS.batch_sizes, OPTIONS.tokens, mode=OPTIONS.mode, target="trn2")
+        options = DecodeOptions(**STEP, target="trn2")
         result = run_compile(nano_a, options, ArtifactStore(root / "store"), jobs=2)
     settings.cache_clear()
     assert result.plan is not None
@@ -104,7 +105,7 @@ def add_version(nano_a: Path, store: ArtifactStore, version: str) -> DecodeVaria
 
 def test_what_another_machine_compiled_is_served(nano_a, store, environment, standin, caplog):
     with caplog.at_level(logging.INFO, "deepinfer_neuron"):
-        served = load_decode(nano_a, store, OPTIONS)
+        served = load_decode(nano_a, store, **OPTIONS)
     assert not served.compiled
     assert versions_said(caplog) == [VERSION]
     before = standin.executions
@@ -114,7 +115,7 @@ def test_what_another_machine_compiled_is_served(nano_a, store, environment, sta
     environment(PATH=str(install_compiler(Path(store.local.root).parent / "bin", version=VERSION).parent))
     caplog.clear()
     with caplog.at_level(logging.INFO, "deepinfer_neuron"):
-        again = load_decode(nano_a, store, OPTIONS)
+        again = load_decode(nano_a, store, **OPTIONS)
     assert versions_said(caplog) == []
     assert torch.equal(decode(again), logits)
 
@@ -142,7 +143,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("deepinfer_neu
 def test_an_installed_compiler_of_another_version_is_a_miss(nano_a, store, environment, tmp_path):
     install_compiler(tmp_path / "bin", version=LATER)
     with pytest.raises(StoreMissError, match=r"fingerprint: .*neuronx-cc 2\.27.* there, .*neuronx-cc 2\.28.* here"):
-        load_decode(nano_a, store, OPTIONS)
+        load_decode(nano_a, store, **OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_an_installed_compiler_of_another_version_is_a_miss(nano_a, store, envir
 def test_what_the_compiler_was_told_must_be_what_is_asked_for(nano_a, store, environment, name, value):
     environment(**{name: value})
     with pytest.raises(StoreMissError, match=r"whatever the compiler's version.*fingerprint: "):
-        load_decode(nano_a, store, OPTIONS)
+        load_decode(nano_a, store, **OPTIONS)
 
 
 def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a, store, environment, caplog):
@@ -168,7 +169,7 @@ def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a,
     replaced = replace(there, fingerprint=with_kernels(there.fingerprint, kernels))
     store_plan(store, replaced, plan_of(store, there))
     with caplog.at_level(logging.INFO, "deepinfer_neuron"):
-        assert not load_decode(nano_a, store, OPTIONS).compiled
+        assert not load_decode(nano_a, store, **OPTIONS).compiled
     assert f"; kernels {kernels}" in caplog.text
     environment(DEEPINFER_NEURON_NKI="off")
     with open_checkpoint(nano_a) as checkpoint:
@@ -178,7 +179,7 @@ def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a,
 @pytest.mark.parametrize("on_miss", ["error", "compile"])
 def test_another_step_is_a_miss_that_is_no_matter_of_versions(nano_a, store, environment, on_miss):
     with pytest.raises(StoreMissError) as miss:
-        load_decode(nano_a, store, replace(OPTIONS, tokens=128, on_miss=on_miss))
+        load_decode(nano_a, store, **(OPTIONS | {"max_context": 128, "on_miss": on_miss}))
     assert "max_context: 64 there, 128 here" in str(miss.value)
     assert "fingerprint: " not in str(miss.value)
     assert "neuronx-cc: no such compiler" in str(miss.value)
@@ -188,10 +189,10 @@ def test_another_step_is_a_miss_that_is_no_matter_of_versions(nano_a, store, env
 def test_the_youngest_version_is_served_and_an_older_one_if_that_is_damaged(nano_a, store, environment, caplog):
     later = add_version(nano_a, store, LATER)
     with caplog.at_level(logging.INFO, "deepinfer_neuron"):
-        load_decode(nano_a, store, OPTIONS)
+        load_decode(nano_a, store, **OPTIONS)
         path = store.local.layout.entry(later.plan_key.digest) / "plan.json"
         path.write_bytes(path.read_bytes()[:-1])
-        load_decode(nano_a, store, OPTIONS)
+        load_decode(nano_a, store, **OPTIONS)
     assert versions_said(caplog) == [LATER, VERSION]
 
 
@@ -199,17 +200,17 @@ def test_a_lost_program_is_a_miss_that_compiles_nothing(nano_a, store, environme
     victim, _ = store.entries(PROGRAM)[0]
     shutil.rmtree(store.local.layout.entry(victim.digest))
     with pytest.raises(StoreMissError, match="the stored plan needs program"):
-        load_decode(nano_a, store, replace(OPTIONS, on_miss="compile"))
+        load_decode(nano_a, store, **STEP)
 
 
 def test_shared_stores_are_asked_too(nano_a, store, environment, tmp_path):
     local = ArtifactStore(tmp_path / "local", [store.local.root])
-    assert not load_decode(nano_a, local, OPTIONS).compiled
+    assert not load_decode(nano_a, local, **OPTIONS).compiled
     assert len(local.entries(PLAN)) == 1
 
 
 def test_a_compiler_that_is_named_must_be_there(nano_a, store, environment, tmp_path):
     environment(DEEPINFER_NEURON_CC=str(tmp_path / "neuronx-cc"))
     with pytest.raises(ConfigError, match="neuronx-cc: no such compiler") as error:
-        load_decode(nano_a, store, OPTIONS)
+        load_decode(nano_a, store, **OPTIONS)
     assert not isinstance(error.value, CompilerMissingError)

@@ -28,6 +28,7 @@ from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.cli.console import print_table
 from deepinfer_neuron.compiler.lowering.options import device_options
 from deepinfer_neuron.compiler.targets.command import CompilerCommand
+from deepinfer_neuron.reporting import Table
 from planted_compiler import PlantedCompiler
 from torch import fx
 
@@ -133,7 +134,7 @@ def main(size: str, most_probes: int = 0) -> None:
             )
         rows.append(Row(entry, kept_nodes(size, result), result, minified).cells)
         print(*rows[-1], f"{result.seconds:.0f} s", sep=" | ", file=sys.stderr, flush=True)
-    print_table(f"Planted failures in the whole step of {size}, batch 4, {TARGET}", COLUMNS, rows)
+    print_table(Table(f"Planted failures in the whole step of {size}, batch 4, {TARGET}", COLUMNS, tuple(rows)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``compile DIR --preflight`` as a person types it: our own step passes."""
+"""``preflight DIR`` as a person types it: our own step passes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REFUSED_STEP = StepCheck(4, 1, {}, NO_OPERATIONS, (REFUSED,), 0.25)
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(main, ["compile", *map(str, arguments), "--preflight"])
+    return CliRunner().invoke(main, ["preflight", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(("target", "mode"), [("trn2", "regions"), ("trn3", "whole")])
 def test_the_decode_step_passes(nano_a, tmp_path, target, mode):
-    arguments = ["--target", target, "--mode", mode, "--batch-sizes", "2", "--context", "40"]
+    arguments = ["--target", target, "--mode", mode, "--batch-sizes", "2", "--max-context", "40"]
     result = run(nano_a, *arguments, "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
     assert f"{target}, mode {mode}: nothing to refuse" in result.output
@@ -48,10 +48,10 @@ def test_a_finding_is_a_row_and_the_exit_status(nano_a, monkeypatch):
 
 
 def test_the_table_says_how_a_rule_is_known():
-    title, columns, rows = findings_table(PreflightReport("trn2", "whole", False, [REFUSED_STEP]))
-    assert title == "trn2, mode whole: neuronx-cc would refuse or miscompile:"
-    (row,) = rows
-    assert dict(zip(columns, row, strict=True))["known from"] == "reported"
+    table = findings_table(PreflightReport("trn2", "whole", False, [REFUSED_STEP]))
+    assert table.title == "trn2, mode whole: neuronx-cc would refuse or miscompile:"
+    (row,) = table.rows
+    assert dict(zip(table.columns, row, strict=True))["known from"] == "reported"
 
 
 @pytest.mark.parametrize(("target", "about_float8"), [("trn2", True), ("trn3", False)])
@@ -68,12 +68,6 @@ def test_the_rules_about_a_target_are_listed(nano_a, monkeypatch, target, about_
     assert "nothing to refuse" in result.output
 
 
-def test_rules_without_a_check_are_refused(nano_a):
-    result = CliRunner().invoke(main, ["compile", str(nano_a), "--rules"])
-    assert result.exit_code == 2
-    assert "goes with --preflight" in result.stderr
-
-
 def test_only_trainium_has_limits_that_are_known(nano_a):
     with pytest.raises(ConfigError, match="is about trn1, trn2, trn3: name one of them as --target, not 'host'"):
         run_preflight(nano_a, [1], "host")
@@ -86,15 +80,14 @@ def test_without_a_target_it_is_the_device_that_counts(nano_a):
 
 
 def test_on_a_neuron_device_its_own_family_is_checked(nano_a, on_neuron: Standin):
-    result = run(nano_a, "--batch-sizes", "1", "--context", "40", "--mode", "regions")
+    result = run(nano_a, "--batch-sizes", "1", "--max-context", "40", "--mode", "regions")
     assert result.exit_code == 0, result.output
     assert "trn2, mode regions: nothing to refuse" in result.output
 
 
 def test_the_histogram_shows_what_a_core_is_given(nano_a, tmp_path):
-    arguments = ["compile", nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--context", "40"]
-    arguments += ["--histogram", "--rules", "--json", tmp_path / "report.json"]
-    result = CliRunner().invoke(main, list(map(str, arguments)))
+    arguments = [nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--max-context", "40"]
+    result = run(*arguments, "--histogram", "--rules", "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines()]
     assert all([what, "0", "0"] in cells for what in UNWANTED)

@@ -9,8 +9,12 @@ from deepinfer_neuron.compiler.api import compile_decode
 from deepinfer_neuron.errors import ConfigError
 from deepinfer_neuron.model.accuracy.golden_pool import load_golden_prompts, make_pool
 from deepinfer_neuron.model.accuracy.teacher_forced import add_prompts, rewind, run_forced
+from deepinfer_neuron.runtime.store import default
+from deepinfer_neuron.runtime.store.store import ArtifactStore
+from deepinfer_neuron.settings import Settings
 from deepinfer_neuron.verification import demo
 from typer.testing import CliRunner
+from verdicts import verdict_of
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +23,25 @@ def directory(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def report(directory):
+def store(directory):
+    """What the demo compiles is kept, so that no test compiles it again."""
+    return ArtifactStore(directory.parent / "store")
+
+
+@pytest.fixture(scope="module")
+def report(directory, store):
     out = directory.parent / "report.json"
     arguments = ["demo", "--dir", str(directory), "--size", "nano", "--batch-sizes", "2,1", "--json", str(out)]
-    result = CliRunner().invoke(main, arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default, "settings", lambda: Settings(cache_directories=(store.local.root,)))
+        result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert "Compiled against golden choices" in result.output
+    assert "First layer against the reference" in result.output
+    assert "operation that differs" not in result.output
+    good, found, _ = verdict_of(result.stdout)
+    assert good == "good"
+    assert "choices equal the reference" in found
     return json.loads(out.read_text())
 
 
@@ -55,6 +72,14 @@ def test_compiled_steps_follow_the_eager_ones(report):
         assert min(one[key] for key in ("ms_per_step", "eager_ms_per_step", "nodes", "capture_s", "compile_s")) > 0
 
 
+def test_choices_that_differ_lie_within_the_noise_of_the_reference(report):
+    assert report["agrees"] is True
+    assert report["noise_margin"] > 0
+    for one in (*report["prompts"], *report["compiled"]):
+        assert len(one["miss_margins"]) == one["steps"] - one["argmax_match"]
+        assert all(0 <= margin <= report["noise_margin"] for margin in one["miss_margins"])
+
+
 def test_the_mode_reaches_the_compiler(report, directory, monkeypatch):
     asked = []
 
@@ -76,12 +101,12 @@ def test_a_second_run_uses_what_is_there(report, directory):
     assert {path.name: path.stat().st_mtime_ns for path in directory.iterdir()} == stamps
 
 
-def test_caches_are_updated_in_place_and_two_runs_agree_to_the_bit(report, directory):
+def test_caches_are_updated_in_place_and_two_runs_agree_to_the_bit(report, directory, store):
     checkpoint, golden = load_golden_prompts(directory, "nano", print)
-    pool = make_pool(checkpoint, golden, 2)
+    pool = make_pool(checkpoint, golden, 4)
     forced = add_prompts(pool, list(golden.prompts.values())[:2])
     prefilled = pool.model.cache.snapshot()
-    runner = compile_decode(pool.model, [2])
+    runner = compile_decode(pool.model, [2], store=store, assert_hit=True)
     pointers = {name: root.data_ptr() for name, root in pool.model.cache.named_buffers()}
     first = run_forced(pool, forced, runner)
     written = pool.model.cache.snapshot()

@@ -16,7 +16,7 @@ from deepinfer_neuron.bisection import run as bisect_run
 from deepinfer_neuron.bisection.accuracy.accuracy_probe import AccuracyProbe
 from deepinfer_neuron.bisection.accuracy.execution import execute
 from deepinfer_neuron.bisection.report.accuracy_case import load_case
-from deepinfer_neuron.bisection.run import BisectRequest, run_bisect
+from deepinfer_neuron.bisection.run import BisectRequest, BisectRun, run_bisect
 from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.compiler.graphs.graph_file import SavedGraph, save_graph
 from deepinfer_neuron.compiler.lowering.registry import LOWERINGS
@@ -80,11 +80,11 @@ def test_the_command_finds_the_wrong_operation_of_a_graph(graph_file: Path, tmp_
     assert torch.equal(case.expected[0], torch.sigmoid(case.inputs[0].double()).float())
 
 
-def test_a_right_program_is_refused(graph_file: Path, tmp_path: Path):
+def test_that_nothing_is_wrong_is_a_result(graph_file: Path, tmp_path: Path):
     words = ["bisect", graph_file, "--accuracy", "--repeats", "1", "--out", tmp_path / "out"]
     result = CliRunner().invoke(main, list(map(str, words)))
-    assert result.exit_code == 1
-    assert "nothing computes anything else than it should" in result.output
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1].startswith("Verdict: good: nothing computes anything else than it should")
     assert not (tmp_path / "out" / "result").exists()
 
 
@@ -163,7 +163,9 @@ def bisect_on_a_core(checkpoint: Path, directory: Path, entry: Entry, monkeypatc
     request = BisectRequest(
         out=directory / "out", model=checkpoint, batch_size=BATCH_SIZE, target="trn2", accuracy=True, repeats=1
     )
-    return run_bisect(request, print, lambda progress: None).result
+    run = run_bisect(request, print, lambda progress: None)
+    assert isinstance(run, BisectRun)
+    return run.result
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ class Machine:
         """``compile`` in a session of its own, with this fault of the compiler in the program of the experts."""
         plants = [{"when": IN_EXPERTS, "then": fault}] if fault else []
         compiler = install_compiler(self.directory / "bin", plants=plants)
-        step = ["--target", "trn2", "--mode", "regions", "--batch-sizes", "1", "--context", "40", "--jobs", "2"]
+        step = ["--target", "trn2", "--mode", "regions", "--batch-sizes", "1", "--max-context", "40", "--jobs", "2"]
         kept = ["--store", str(self.store.local.root), "--json", str(self.directory / "report.json")]
         command = [sys.executable, "-m", "deepinfer_neuron", "compile", str(self.checkpoint), *step, *kept, *arguments]
         environment = os.environ | {"DEEPINFER_NEURON_CC": str(compiler), "TMPDIR": str(self.work)}
