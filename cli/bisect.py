@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import ConfigError
 from ..files import write_report
 from .console import INTERRUPTED, clean_errors, print_now
 from .options import JsonOption, ModeOption
@@ -112,30 +113,24 @@ def bisect_graph(
     in a new process, with 130 after Ctrl-C, which writes the best so far.
     """
     with clean_errors():
-        from ..bisection.probes.prober import Budget
-        from ..bisection.run import BisectRequest, run_bisect
+        from ..bisection.probes.probe_runner import Budget
+        from ..bisection.run import BisectRequest, CompilerChoice, Effort, ModelStep, run_bisect
+        from ..bisection.search.options import SearchOptions
         from ..compiler.targets.process import ProcessLimits
         from ..engine.decode_source import DecodeOptions
         from .bisect_progress import watch_bisection
 
-        seconds, probes = parse_budget(budget)
+        options = DecodeOptions((batch_size,), context, mode=mode and mode.value, target=target)
+        what = input or (model and ModelStep(model, batch_size, region, options))
+        if what is None or (input and model):
+            raise ConfigError("give either a file with what is to be cut, or --model with a checkpoint's directory")
+        limits = ProcessLimits(timeout, memory_gb and memory_gb << 30)
         request = BisectRequest(
+            what=what,
             out=out,
-            input=input,
-            model=model,
-            batch_size=batch_size,
-            region=region,
-            options=DecodeOptions((batch_size,), context, mode=mode and mode.value, target=target),
-            target=target,
-            command=command,
-            format=None if format is None else format.value,
-            match=match.value,
-            repeats=repeats,
-            simplify=simplify,
-            one_by_one=one_by_one,
-            jobs=jobs,
-            budget=Budget(seconds, probes),
-            limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
+            compiler=CompilerChoice(target, command, None if format is None else format.value),
+            search=SearchOptions(match.value, repeats, simplify, one_by_one),
+            effort=Effort(jobs, Budget(*parse_budget(budget)), limits),
             accuracy=accuracy,
             passes=passes,
         )
@@ -161,19 +156,21 @@ def print_result(run: BisectRun) -> None:
     from ..bisection.subjects.graph_text import graph_text
 
     result, written = run.result, run.written
-    print(f"{result.signature}\nfailed in {result.first} runs of the whole program, {result.last} of the minimal one")
-    for index in result.kept:
-        item = result.items[index]
+    failure, reduction, evidence, cost = result.failure, result.reduction, result.evidence, result.cost
+    print(
+        f"{failure.signature}\nfailed in {failure.first} runs of the whole program, {failure.last} of the minimal one"
+    )
+    for item in reduction.kept_items:
         print(f"  {item.text}{f'  # {item.line}' if item.line else ''}")
-    whole = sum(not item.is_result for item in result.items)
-    print(f"{whole} operations -> {result.minimal.size}, {result.probes} probes, {duration(result.seconds)}")
-    if result.minimal.graph is not None and result.minimal.size <= _SHOWN_OPERATIONS:
-        print(graph_text(result.minimal.graph, result.minimal.aliases))
-    if result.criterion:
-        print(f"wrong if {result.criterion}\nfirst wrong: {first_wrong(result)}")
-    if result.introduced_by:
-        print(f"introduced by {result.introduced_by}")
-    for other in result.others:
+    minimal = reduction.minimal
+    print(f"{reduction.operations} operations -> {minimal.size}, {cost.probes} probes, {duration(cost.seconds)}")
+    if minimal.graph is not None and minimal.size <= _SHOWN_OPERATIONS:
+        print(graph_text(minimal.graph, minimal.aliases))
+    if result.miscompilation.criterion:
+        print(f"wrong if {result.miscompilation.criterion}\nfirst wrong: {first_wrong(result)}")
+    if evidence.introduced_by:
+        print(f"introduced by {evidence.introduced_by}")
+    for other in evidence.others:
         print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
     meaning = "was not run" if written.run is None else written.run.meaning
     print(f"{written.directory}: report.html, report.md, repro.py ({meaning})")

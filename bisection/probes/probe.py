@@ -17,8 +17,8 @@ from ...errors import CompileCancelledError, LoweringError
 from ...settings import environment_with
 from ..subjects.render import render
 from ..subjects.subject import Candidate
+from .failure_signature import signature_of, stable_message, without_program
 from .probe_compiler import ProbeCompiler
-from .signature import signature_of, stable_message, without_program
 from .verdict import Signature, Verdict
 
 _LOG_CHARACTERS = 8000

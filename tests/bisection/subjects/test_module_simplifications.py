@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 from deepinfer_neuron.bisection.subjects.module_simplifications import (
-    PROPOSERS,
+    MODULE_PROPOSERS,
     ModuleProposal,
     candidate_of,
     constants_as_arguments,
@@ -137,7 +137,7 @@ def test_an_argument_that_lends_its_memory_stays():
 
 
 def measure(module: bytes) -> tuple[int, int, int]:
-    """What ``PROPOSERS`` makes smaller: operations, constants that are not zero, arguments."""
+    """What ``MODULE_PROPOSERS`` makes smaller: operations, constants that are not zero, arguments."""
     with shared_context():
         whole = parsed(module)
         operations = len(list(main_of(whole).regions[0].blocks[0].operations))
@@ -154,7 +154,7 @@ def test_every_proposal_is_simpler(steps, choice):
     keep = choice.sample(range(len(whole.items)), min(6, len(whole.items)))
     module = whole.candidate([0, *keep]).module
     before = measure(module)
-    for proposer in PROPOSERS:
+    for proposer in MODULE_PROPOSERS:
         for proposal in proposer(module):
             parsed(proposal.module)
             assert measure(proposal.module) < before, proposal.title
@@ -164,7 +164,7 @@ def test_a_search_that_takes_everything_ends_with_the_simplest():
     step = constant("i32", 5).encode()
     taken: list[str] = []
     module = step
-    while proposal := next((one for proposer in PROPOSERS for one in proposer(module)), None):
+    while proposal := next((one for proposer in MODULE_PROPOSERS for one in proposer(module)), None):
         taken.append(proposal.title)
         module = proposal.module
     assert taken == ["constant is zero", "constant is given as argument"]

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from deepinfer_neuron.bisection.search.search import lower_bound, minimal_subset
+from deepinfer_neuron.bisection.search.minimal_subset import lower_bound, minimal_subset
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""The verdicts of one bisection on disk: what was asked once is not asked again, by whatever process goes on.
+"""The memo of one bisection, on disk: what was asked once is not asked again, by whatever process goes on.
 
 One line of JSON for the start of a probe and one for its end, with or without a verdict. A probe without an end was
 killed together with this process, perhaps because of what it started: the next run asks again, and gives up some day.
@@ -27,7 +27,7 @@ _LOG_CHARACTERS = 4000
 logger = logging.getLogger("deepinfer_neuron.bisect")
 
 
-class VerdictLog:
+class Memo:
     """Verdicts by candidate and compiler, in the order in which they came; safe for threads, for one process at a time.
 
     Args:
@@ -53,7 +53,7 @@ class VerdictLog:
             self._file.close()
             raise
 
-    def __enter__(self) -> VerdictLog:
+    def __enter__(self) -> Memo:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):

@@ -7,7 +7,7 @@ import signal
 
 import compiler_logs
 import pytest
-from deepinfer_neuron.bisection.probes.signature import matches, signature_of, stable_message, without_program
+from deepinfer_neuron.bisection.probes.failure_signature import matches, signature_of, stable_message, without_program
 from deepinfer_neuron.bisection.probes.verdict import Outcome, Signature
 from deepinfer_neuron.compiler.targets.process import ProcessResult
 from deepinfer_neuron.errors import CompileCancelledError
