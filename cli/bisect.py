@@ -102,7 +102,7 @@ def bisect_graph(
     passes: Annotated[
         bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and memo of verdicts.")] = Path(
         "bisect"
     ),
     json: JsonOption = None,

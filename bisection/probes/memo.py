@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -24,8 +23,6 @@ SCHEMA = 1
 
 _LOG_CHARACTERS = 4000
 
-logger = logging.getLogger("deepinfer_neuron.bisect")
-
 
 class Memo:
     """Verdicts by candidate and compiler, in the order in which they came; safe for threads, for one process at a time.
@@ -35,7 +32,7 @@ class Memo:
         compiler: identifies compiler, flags and limits: others' verdicts are kept and not used.
 
     Raises:
-        ArtifactError: another process is using it, or it is no such file.
+        ArtifactError: another process is using it, or it is not such a file.
         OSError: it cannot be written.
     """
 
@@ -126,7 +123,7 @@ def _lines(path: Path, content: bytes) -> Iterator[dict[str, Any]]:
             yield {"compiler": line["compiler"], "candidate": line["candidate"], **line}
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(
-                f"{path}, line {number}, is no verdict of schema {SCHEMA} ({error}): give another --out, or remove it"
+                f"{path}, line {number}, is not a verdict of schema {SCHEMA} ({error}): give another --out or remove it"
             ) from error
 
 

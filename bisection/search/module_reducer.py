@@ -65,5 +65,5 @@ def _simplified(candidate: Candidate, oracle: Oracle, keep: KeepModule) -> Candi
 
 
 def _first_failing(candidate: Candidate, oracle: Oracle) -> Candidate | None:
-    proposals = (proposal for proposer in MODULE_PROPOSERS for proposal in proposer(candidate.module))
-    return next((one for one in (candidate_of(proposal.module) for proposal in proposals) if oracle.fails(one)), None)
+    simpler = (candidate_of(module) for proposer in MODULE_PROPOSERS for module in proposer(candidate.module))
+    return next((one for one in simpler if oracle.fails(one)), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -18,34 +17,26 @@ from .subject import Candidate
 _CONSTANT = "stablehlo.constant"
 
 
-@dataclass(frozen=True)
-class ModuleProposal:
-    """A simpler module; ``title`` says what was made simpler, such as ``3 constants are zero``."""
-
-    title: str
-    module: bytes
+ModuleProposer = Callable[[bytes], Iterator[bytes]]
+"""Makes simpler modules, the simplest first, from one as ``read_module`` returns it."""
 
 
-ModuleProposer = Callable[[bytes], Iterator[ModuleProposal]]
-"""Makes proposals, the simplest first, from a module as ``read_module`` returns it."""
-
-
-def zero_constants(module: bytes) -> Iterator[ModuleProposal]:
+def zero_constants(module: bytes) -> Iterator[bytes]:
     """Constants without information: all of them, also those inside of functions and regions, then each one."""
-    return _proposals(module, _constants_to_zero, _zero, "constant", "{} zero")
+    return _proposals(module, _constants_to_zero, _zero)
 
 
-def constants_as_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def constants_as_arguments(module: bytes) -> Iterator[bytes]:
     """Constants of the entry function as its last arguments: all of them, then each one."""
-    return _proposals(module, _constants_of_entry, _as_arguments, "constant", "{} given as argument")
+    return _proposals(module, _constants_of_entry, _as_arguments)
 
 
-def without_unused_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def without_unused_arguments(module: bytes) -> Iterator[bytes]:
     """Fewer arguments: without all that nothing reads, then without each of those."""
-    return _proposals(module, _unused, _drop, "unused argument", "{} dropped")
+    return _proposals(module, _unused, _drop)
 
 
-def merged_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def merged_arguments(module: bytes) -> Iterator[bytes]:
     """One argument in the place of several of one type: all of a type, then each two of it.
 
     Two of them that lend their memory to results stay two.
@@ -60,8 +51,7 @@ def merged_arguments(module: bytes) -> Iterator[ModuleProposal]:
     pairs = [pair for group in groups if len(group) > 2 for pair in combinations(group, 2)]
     for group in [*groups, *pairs]:
         if len(lenders.intersection(group)) < 2:
-            title = f"arguments {', '.join(map(str, group))} are one"
-            yield from _proposal(title, module, lambda entry, group=group: _merge(entry, group))
+            yield from _proposal(module, lambda entry, group=group: _merge(entry, group))
 
 
 MODULE_PROPOSERS: tuple[ModuleProposer, ...] = (
@@ -89,26 +79,17 @@ def _proposals(
     module: bytes,
     found: Callable[[EntryFunction], Sequence[Any]],
     change: Callable[[EntryFunction, Sequence[Any]], None],
-    noun: str,
-    verb: str,
-) -> Iterator[ModuleProposal]:
+) -> Iterator[bytes]:
     """One change to everything that is found, then to each of it."""
     with shared_context(), ir.Location.unknown():
         count = len(found(entry_of(ir.Module.parse(module))))
-    if not count:
-        return
-
-    def changed(title: str, *chosen: int) -> Iterator[ModuleProposal]:
-        return _proposal(title, module, lambda entry: change(entry, [found(entry)[index] for index in chosen]))
-
-    if count > 1:
-        yield from changed(f"{count} {noun}s {verb.format('are')}", *range(count))
-    for index in range(count):
-        number = f" {index}" if count > 1 else ""
-        yield from changed(f"{noun}{number} {verb.format('is')}", index)
+    for chosen in [range(count)] * (count > 1) + [range(index, index + 1) for index in range(count)]:
+        yield from _proposal(
+            module, lambda entry, chosen=chosen: change(entry, [found(entry)[index] for index in chosen])
+        )
 
 
-def _proposal(title: str, module: bytes, change: Callable[[EntryFunction], None]) -> Iterator[ModuleProposal]:
+def _proposal(module: bytes, change: Callable[[EntryFunction], None]) -> Iterator[bytes]:
     """The changed module; nothing if it is none, as where a shape is a constant."""
     with shared_context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
@@ -118,7 +99,7 @@ def _proposal(title: str, module: bytes, change: Callable[[EntryFunction], None]
         except ir.MLIRError:
             return
         content = bytecode(parsed)
-    yield ModuleProposal(title, content)
+    yield content
 
 
 def _constants_to_zero(entry: EntryFunction) -> list[Any]:

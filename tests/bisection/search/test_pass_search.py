@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ class Cache(nn.Module):
         return self.rows[place + 1]
 
 
+@cache
 def candidate_at(limit: int) -> Candidate:
     graph = capture(Cache(), {"x": torch.zeros(2, 4, dtype=torch.bfloat16), "place": torch.zeros(2, dtype=torch.int64)})
     context = pass_captured(graph, HostTarget(), limit=limit).context
