@@ -6,11 +6,9 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..compiler.graphs.graph_file import SavedGraph
 from ..compiler.targets.command import CompilerCommand
 from ..compiler.targets.process import ProcessLimits
 from ..engine.decode_source import DecodeOptions
@@ -24,29 +22,72 @@ from .accuracy.execution import ValueFiles
 from .accuracy.expectation import CRITERION
 from .accuracy.miscompilation import accuracy_case, with_drawn_values, with_first_wrong, wrong_part
 from .accuracy.step_values import StepTracer, step_with_values
+from .probes.failure_signature import SIGNATURE_RULES, Match
+from .probes.memo import Memo
 from .probes.probe import CompileProbe
 from .probes.probe_compiler import probe_compiler
-from .probes.prober import Budget, BudgetSpentError, Probe, Prober
-from .probes.signature import RULES, Match
-from .probes.verdict_log import VerdictLog
+from .probes.probe_runner import Budget, BudgetSpentError, Probe, ProbeRunner
 from .report.recipe import make_recipe
 from .report.write import WrittenResult, write_result
-from .search.bisection import bisect
-from .search.criterion import Criterion
-from .search.options import BisectOptions
+from .search.bisect import bisect
+from .search.interestingness import Interestingness
+from .search.options import SearchOptions
+from .search.oracle import Oracle
 from .search.pass_search import introducing_pass
-from .search.questions import Questions, Watch
+from .search.progress import OnProgress
 from .search.result import BisectResult
-from .subjects.program import Program, open_program, program_of
+from .subjects.program import Program, open_program, program_from_graph
 from .subjects.render import Format
 from .subjects.subject import Candidate
 from .subjects.values import record_values
 
-VERDICTS = "verdicts.jsonl"
+MEMO = "verdicts.jsonl"
 """In the directory of a bisection: what was asked so far."""
 
-RESULT = "result"
+RESULT_DIRECTORY = "result"
 """In the directory of a bisection: what was found; ``result-2`` for the next time."""
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """The decode step of a checkpoint, or one region of it.
+
+    Attributes:
+        directory: of the checkpoint.
+        batch_size, region, options: which step, or which region of it.
+    """
+
+    directory: Path
+    batch_size: int = 1
+    region: str | None = None
+    options: DecodeOptions = DecodeOptions()  # noqa: RUF009
+
+
+@dataclass(frozen=True)
+class CompilerChoice:
+    """Whose compiler is asked: that of a target, or any command; that of the program's own target without either.
+
+    ``format`` is what the command reads, see ``probe_compiler``.
+    """
+
+    target: str | None = None
+    command: str | None = None
+    format: Format | None = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a bisection may take.
+
+    Attributes:
+        jobs: probes that run at once.
+        budget: of the whole search.
+        limits: of one probe; fields that are None leave those of the environment.
+    """
+
+    jobs: int = 1
+    budget: Budget = Budget()  # noqa: RUF009
+    limits: ProcessLimits = ProcessLimits()  # noqa: RUF009
 
 
 @dataclass(frozen=True)
@@ -54,35 +95,17 @@ class BisectRequest:
     """What to bisect and how; see the command's options.
 
     Attributes:
-        out: directory of the log of verdicts, and of the results.
-        input: file or directory with the program; None for the step of ``model``.
-        model: checkpoint directory.
-        batch_size, region, options: which step of it, or which region of that.
-        target, command, format: the compiler; the target of the program without any.
-        match, repeats, simplify, one_by_one: see ``BisectOptions``.
-        jobs: probes that run at once.
-        budget: of the whole search.
-        limits: of one probe; fields that are None leave those of the environment.
+        what: file or directory with the program, or the step of a model.
+        out: directory of the memo, and of the results.
         accuracy: look for a program that compiles and computes something else, instead of one that does not compile.
-        passes: also find the pass that introduces the failure of ``model``.
+        passes: also find the pass that introduces the failure of a step.
     """
 
+    what: Path | ModelStep
     out: Path
-    input: Path | None = None
-    model: Path | None = None
-    batch_size: int = 1
-    region: str | None = None
-    options: DecodeOptions = DecodeOptions()  # noqa: RUF009
-    target: str | None = None
-    command: str | None = None
-    format: Format | None = None
-    match: Match = "signature"
-    repeats: int = 2
-    simplify: bool = True
-    one_by_one: bool = False
-    jobs: int = 1
-    budget: Budget = Budget()  # noqa: RUF009
-    limits: ProcessLimits = ProcessLimits()  # noqa: RUF009
+    compiler: CompilerChoice = CompilerChoice()
+    search: SearchOptions = SearchOptions()  # noqa: RUF009
+    effort: Effort = Effort()
     accuracy: bool = False
     passes: bool = False
 
@@ -103,9 +126,9 @@ class BisectRun:
         """For ``--json``."""
         return {
             "directory": str(self.written.directory),
-            "signature": str(self.result.signature),
-            "operations": self.result.minimal.size,
-            "probes": self.result.probes,
+            "signature": str(self.result.failure.signature),
+            "operations": self.result.reduction.minimal.size,
+            "probes": self.result.cost.probes,
             "complete": self.result.complete,
             "reproduced": self.is_reproduced,
         }
@@ -127,12 +150,12 @@ class NothingWrong:
         return {"directory": None, "wrong": False, "program": self.title, "compiler": self.compiler}
 
 
-def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun | NothingWrong:
+def run_bisect(request: BisectRequest, say: Say, on_progress: OnProgress) -> BisectRun | NothingWrong:
     """Bisect, write the result and run its script in a new process; without anything wrong nothing is written.
 
     Raises:
         ConfigError: a request that contradicts itself, no compiler, or no model.
-        ArtifactError: the input or the log of verdicts is damaged, or another process uses the log.
+        ArtifactError: the input or the memo is damaged, or another process uses it.
         BisectError: the failure does not come; BudgetError if the budget ended before it could.
         CaptureError, GraphError, LoweringError: the step of the model cannot be compiled.
         DeviceError: a program has to be run, and there is no device for it.
@@ -142,72 +165,63 @@ def run_bisect(request: BisectRequest, say: Say, watch: Watch) -> BisectRun | No
     _check(request)
     tracer = _tracer(request, say)
     program = _program(request, tracer)
-    compiler = _compiler(request, program)
-    limits = _limits(request.limits)
+    compiler = _compiler(request.compiler, program)
+    limits = _limits(request.effort.limits)
     say(f"{program.title}: {sum(not item.is_result for item in program.subject.items)} operations, {compiler.name}")
-    options = BisectOptions(
-        match=request.match, repeats=request.repeats, simplify=request.simplify, one_by_one=request.one_by_one
-    )
+    options = request.search
     if request.accuracy:
         # Other shapes would need other values.
         options = replace(options, simplify=False, prepare=record_values)
     with (
         _probe(request, compiler, limits) as probe,
-        VerdictLog(request.out / VERDICTS, _identity(request, compiler, limits)) as log,
-        Prober(probe, log, request.jobs, request.budget) as prober,
+        Memo(request.out / MEMO, _identity(request, compiler, limits)) as memo,
+        ProbeRunner(probe, memo, request.effort.jobs, request.effort.budget) as runner,
     ):
         if request.accuracy:
-            part = wrong_part(program, prober, watch, say)
+            part = wrong_part(program, runner, on_progress, say)
             if part is None:
                 return NothingWrong(program.title, compiler.name)
             program = part
-        result = bisect(program.title, program.subject, compiler, prober, options, watch)
+        result = bisect(program.title, program.subject, compiler, runner, options, on_progress)
         if request.accuracy:
-            result = with_first_wrong(result, program, prober, watch)
+            result = with_first_wrong(result, program, runner, on_progress)
         if tracer and request.passes:
-            result = _with_pass(result, tracer, request.match, prober, watch)
-    case = accuracy_case(result, compiler) if request.accuracy else None
-    recipe = make_recipe(result, compiler, limits, request.match, case)
-    return BisectRun(result, write_result(result, request.out / RESULT, recipe))
+            result = _with_pass(result, tracer, options.match, runner, on_progress)
+    case = accuracy_case(result) if request.accuracy else None
+    recipe = make_recipe(result, compiler, limits, options.match, case)
+    return BisectRun(result, write_result(result, request.out / RESULT_DIRECTORY, recipe))
 
 
 def _check(request: BisectRequest) -> None:
-    if (request.input is None) == (request.model is None):
-        raise ConfigError("give either a file with what is to be cut, or --model with a checkpoint's directory")
-    if request.passes and request.model is None:
+    if request.passes and not isinstance(request.what, ModelStep):
         raise ConfigError("--passes runs the passes again with fewer of them: give the step's checkpoint as --model")
-    if request.accuracy and request.command is not None:
+    if request.accuracy and request.compiler.command is not None:
         raise ConfigError("--accuracy runs what is compiled: give a --target that has a device here, not a --command")
 
 
 def _tracer(request: BisectRequest, say: Say) -> StepTracer | None:
     """Traces the step of the model; None for a file."""
-    if request.model is None:
+    step = request.what
+    if not isinstance(step, ModelStep):
         return None
-    model, batch_size, region = request.model, request.batch_size, request.region
-    options = replace(request.options, target=request.target or request.options.target)
+    options = replace(step.options, target=request.compiler.target or step.options.target)
     if request.accuracy:
         target = options.target or default_target()
-        return step_with_values(model, batch_size, target, options, region, say)
-    return partial(_trace_region, model, batch_size, options, region, say)
-
-
-def _trace_region(*arguments: Any) -> SavedGraph:
-    *others, limit = arguments
-    return trace_region(*others, pass_limit=limit)
+        return step_with_values(step.directory, step.batch_size, target, options, step.region, say)
+    return lambda limit: trace_region(step.directory, step.batch_size, options, step.region, say, pass_limit=limit)
 
 
 def _program(request: BisectRequest, tracer: StepTracer | None) -> Program:
-    if tracer is None:
-        assert request.input is not None
-        # A graph is read only if the operators that it calls are registered, which the model's are when it is imported.
-        from ..model import decode  # noqa: F401
+    what = request.what
+    if isinstance(what, ModelStep):
+        assert tracer is not None
+        saved = tracer(None)
+        return program_from_graph(saved, f"{what.directory.name}, {saved.name}, batch {what.batch_size}")
+    # A graph is read only if the operators that it calls are registered, which the model's are when it is imported.
+    from ..model import decode  # noqa: F401
 
-        program = open_program(request.input)
-        return with_drawn_values(program) if request.accuracy else program
-    assert request.model is not None
-    saved = tracer(None)
-    return program_of(saved, f"{request.model.name}, {saved.name}, batch {request.batch_size}")
+    program = open_program(what)
+    return with_drawn_values(program) if request.accuracy else program
 
 
 @contextmanager
@@ -219,32 +233,37 @@ def _probe(request: BisectRequest, compiler: CompilerCommand, limits: ProcessLim
         yield AccuracyProbe(compiler, limits, files)
 
 
-def _with_pass(result: BisectResult, tracer: StepTracer, match: Match, prober: Prober, watch: Watch) -> BisectResult:
+def _with_pass(
+    result: BisectResult, tracer: StepTracer, match: Match, runner: ProbeRunner, on_progress: OnProgress
+) -> BisectResult:
     """The result with the pass that introduces the failure, or with why that is not known."""
 
     def candidate_at(limit: int) -> Candidate | None:
         try:
-            subject = program_of(tracer(limit), "").subject
+            subject = program_from_graph(tracer(limit), "").subject
             return subject.candidate(range(len(subject.items)))
         except (GraphError, LoweringError):
             return None
 
-    size = sum(not item.is_result for item in result.items)
-    questions = Questions(prober, Criterion(result.signature, match, result.runs), watch, size)
+    test = Interestingness(result.failure.signature, match, result.failure.runs)
+    complete = result.complete
     try:
-        found = introducing_pass(candidate_at, questions, settings().pass_limit)
+        found = introducing_pass(
+            candidate_at, Oracle(runner, test, on_progress, result.reduction.operations), settings().pass_limit
+        )
     except (BudgetSpentError, KeyboardInterrupt):
-        return replace(result, introduced_by="not known: the search was ended early", complete=False)
-    return replace(result, introduced_by=found, probes=prober.probes, known=prober.known, seconds=prober.seconds)
+        found, complete = "not known: the search was ended early", False
+    evidence = replace(result.evidence, introduced_by=found)
+    return replace(result, evidence=evidence, cost=result.cost.up_to_now(runner), complete=complete)
 
 
-def _compiler(request: BisectRequest, program: Program) -> CompilerCommand:
-    if request.command is not None:
-        return probe_compiler(None, request.command, request.format)
-    target = request.target or program.target
+def _compiler(choice: CompilerChoice, program: Program) -> CompilerCommand:
+    if choice.command is not None:
+        return probe_compiler(None, choice.command, choice.format)
+    target = choice.target or program.target
     if not target:
         raise InputError(f"{program.title} does not say whose compiler failed: give --target or --command")
-    return probe_compiler(target, None, request.format)
+    return probe_compiler(target, None, choice.format)
 
 
 def _limits(asked: ProcessLimits) -> ProcessLimits:
@@ -258,7 +277,7 @@ def _limits(asked: ProcessLimits) -> ProcessLimits:
 
 def _identity(request: BisectRequest, compiler: CompilerCommand, limits: ProcessLimits) -> str:
     """Whatever else than a candidate decides a verdict."""
-    text = f"{RULES}\n{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
+    text = f"{SIGNATURE_RULES}\n{compiler.fingerprint}\n{compiler.command}\n{limits.seconds}\n{limits.memory_bytes}"
     if request.accuracy:
         text += f"\n{CRITERION}"
     return hashlib.sha256(text.encode()).hexdigest()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import ConfigError
 from ..files import write_report
 from .console import ExitCode, clean_errors, conclude, print_now, print_verdict, refuse_ignored
 from .options import JsonOption, MaxContextOption, ModeOption
@@ -101,7 +102,7 @@ def bisect_graph(
     passes: Annotated[
         bool, typer.Option("--passes", help="With --model: also find the pass that introduces the failure.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and log of verdicts.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Report, graphs, script and memo of verdicts.")] = Path(
         "bisect"
     ),
     json: JsonOption = None,
@@ -114,30 +115,24 @@ def bisect_graph(
     """
     _refuse_ignored(context, model is not None, command is not None, accuracy)
     with clean_errors("interrupted: the same command goes on from what is known"):
-        from ..bisection.probes.prober import Budget
-        from ..bisection.run import BisectRequest, NothingWrong, run_bisect
+        from ..bisection.probes.probe_runner import Budget
+        from ..bisection.run import BisectRequest, CompilerChoice, Effort, ModelStep, NothingWrong, run_bisect
+        from ..bisection.search.options import SearchOptions
         from ..compiler.targets.process import ProcessLimits
         from ..engine.decode_source import DecodeOptions
         from .bisect_progress import watch_bisection
 
-        seconds, probes = parse_budget(budget)
+        options = DecodeOptions((batch_size,), max_context, mode=mode and mode.value, target=target)
+        what = input or (model and ModelStep(model, batch_size, region, options))
+        if what is None or (input and model):
+            raise ConfigError("give either a file with what is to be cut, or --model with a checkpoint's directory")
+        limits = ProcessLimits(timeout, memory_gb and memory_gb << 30)
         request = BisectRequest(
+            what=what,
             out=out,
-            input=input,
-            model=model,
-            batch_size=batch_size,
-            region=region,
-            options=DecodeOptions((batch_size,), max_context, mode=mode and mode.value, target=target),
-            target=target,
-            command=command,
-            format=None if format is None else format.value,
-            match=match.value,
-            repeats=repeats,
-            simplify=simplify,
-            one_by_one=one_by_one,
-            jobs=jobs,
-            budget=Budget(seconds, probes),
-            limits=ProcessLimits(timeout, memory_gb and memory_gb << 30),
+            compiler=CompilerChoice(target, command, None if format is None else format.value),
+            search=SearchOptions(match.value, repeats, simplify, one_by_one),
+            effort=Effort(jobs, Budget(*parse_budget(budget)), limits),
             accuracy=accuracy,
             passes=passes,
         )
@@ -168,8 +163,8 @@ def _refuse_ignored(context: typer.Context, with_model: bool, with_command: bool
 
 def _conclude(run: BisectRun) -> None:
     result, directory = run.result, run.written.directory
-    whole = sum(not item.is_result for item in result.items)
-    found = f"{whole} operations are cut to {result.minimal.size} that fail in the same way"
+    reduction = result.reduction
+    found = f"{reduction.operations} operations are cut to {reduction.minimal.size} that fail in the same way"
     if not result.complete:
         code = ExitCode.INTERRUPTED if result.interrupted else ExitCode.BUDGET_SPENT
         print_verdict(f"{found}, stopped early with the best so far", "the same command goes on from there", code)
@@ -187,19 +182,21 @@ def print_result(run: BisectRun) -> None:
     from ..bisection.subjects.graph_text import graph_text
 
     result, written = run.result, run.written
-    print(f"{result.signature}\nfailed in {result.first} runs of the whole program, {result.last} of the minimal one")
-    for index in result.kept:
-        item = result.items[index]
+    failure, reduction, evidence, cost = result.failure, result.reduction, result.evidence, result.cost
+    print(
+        f"{failure.signature}\nfailed in {failure.first} runs of the whole program, {failure.last} of the minimal one"
+    )
+    for item in reduction.kept_items:
         print(f"  {item.text}{f'  # {item.line}' if item.line else ''}")
-    whole = sum(not item.is_result for item in result.items)
-    print(f"{whole} operations -> {result.minimal.size}, {result.probes} probes, {duration(result.seconds)}")
-    if result.minimal.graph is not None and result.minimal.size <= _SHOWN_OPERATIONS:
-        print(graph_text(result.minimal.graph, result.minimal.aliases))
-    if result.criterion:
-        print(f"wrong if {result.criterion}\nfirst wrong: {first_wrong(result)}")
-    if result.introduced_by:
-        print(f"introduced by {result.introduced_by}")
-    for other in result.others:
+    minimal = reduction.minimal
+    print(f"{reduction.operations} operations -> {minimal.size}, {cost.probes} probes, {duration(cost.seconds)}")
+    if minimal.graph is not None and minimal.size <= _SHOWN_OPERATIONS:
+        print(graph_text(minimal.graph, minimal.aliases))
+    if result.miscompilation.criterion:
+        print(f"wrong if {result.miscompilation.criterion}\nfirst wrong: {first_wrong(result)}")
+    if evidence.introduced_by:
+        print(f"introduced by {evidence.introduced_by}")
+    for other in evidence.others:
         print(f"also seen, {other.times} times, in {other.candidate.size} operations: {other.signature}")
     meaning = "was not run" if written.run is None else written.run.meaning
     print(f"{written.directory}: report.html, report.md, repro.py ({meaning})")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..bisection.report.facts import duration
-from ..bisection.search.progress import Progress
+from ..bisection.search.progress import SearchProgress
 from .console import print_now
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ QUIET_SECONDS = 60.0
 
 
 @contextmanager
-def watch_bisection() -> Iterator[Callable[[Progress], None]]:
+def watch_bisection() -> Iterator[Callable[[SearchProgress], None]]:
     """Yields what to call with every event: it keeps a table on a terminal and prints lines elsewhere."""
     if not sys.stderr.isatty():
         yield LinePrinter().show
@@ -39,9 +39,9 @@ class LinePrinter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: Progress | None = None
+        self._last: SearchProgress | None = None
 
-    def show(self, event: Progress) -> None:
+    def show(self, event: SearchProgress) -> None:
         """Print the event if it says something new."""
         with self._lock:
             if self._last is None or _differs(self._last, event):
@@ -53,9 +53,9 @@ class LatestEvent:
     """The event that a terminal shows, whose clock goes on while a probe runs."""
 
     def __init__(self) -> None:
-        self._shown: tuple[Progress, float] | None = None
+        self._shown: tuple[SearchProgress, float] | None = None
 
-    def show(self, event: Progress) -> None:
+    def show(self, event: SearchProgress) -> None:
         """Take over the event."""
         self._shown = (event, time.monotonic())
 
@@ -71,12 +71,12 @@ class LatestEvent:
         return table
 
 
-def line_of(event: Progress) -> str:
+def line_of(event: SearchProgress) -> str:
     """An event on one line."""
     return "; ".join(f"{name} {value}" for name, value in rows_of(event, event.seconds))
 
 
-def rows_of(event: Progress, seconds: float) -> list[tuple[str, str]]:
+def rows_of(event: SearchProgress, seconds: float) -> list[tuple[str, str]]:
     """Names and values of an event when ``seconds`` have passed since the bisection began."""
     rows = [
         ("stage", event.stage),
@@ -97,6 +97,6 @@ def rows_of(event: Progress, seconds: float) -> list[tuple[str, str]]:
     return rows
 
 
-def _differs(last: Progress, event: Progress) -> bool:
+def _differs(last: SearchProgress, event: SearchProgress) -> bool:
     changed = (last.stage, last.best, last.others) != (event.stage, event.best, event.others)
     return changed or event.seconds - last.seconds >= QUIET_SECONDS

@@ -18,8 +18,8 @@ from ...compiler.targets.working_directory import working_directory
 from ...errors import ConfigError, LoweringError
 from ...passes.context import results
 from ...runtime.artifacts import TensorType
+from ..probes.failure_signature import signature_of
 from ..probes.probe import CompileProbe, invalid, shorten
-from ..probes.signature import signature_of
 from ..probes.verdict import Signature, Verdict
 from ..subjects.render import render
 from ..subjects.subject import Candidate

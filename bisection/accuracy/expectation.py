@@ -22,7 +22,7 @@ from ...compiler.lowering.inexact import INEXACT
 from ...passes.context import results
 from ...verification.distance import spacing
 from ...verification.observed import run_observed
-from ..subjects.carried_bits import CARRIED, decoded
+from ..subjects.carried_bits import CARRIED, decode_carried
 from .wide_run import run_wide
 
 FACTOR = 4.0
@@ -56,7 +56,7 @@ class Expectation:
         """A line for each output that is off."""
         found = zip(actual, self.expected, self.tolerance, strict=True)
         lines = (
-            difference_line(f"result {index}", decoded(one, self.carried.get(index)), right, tolerance)
+            difference_line(f"result {index}", decode_carried(one, self.carried.get(index)), right, tolerance)
             for index, (one, right, tolerance) in enumerate(found)
         )
         return [line for line in lines if line]
@@ -68,7 +68,7 @@ def expect(module: fx.GraphModule, inputs: Sequence[Tensor]) -> Expectation:
     eager = run_observed(module, inputs)
     wide = run_wide(module, inputs)
     pairs = [
-        _judged(decoded(own, carried.get(index)), decoded(right, carried.get(index)))
+        _judged(decode_carried(own, carried.get(index)), decode_carried(right, carried.get(index)))
         for index, (own, right) in enumerate(zip(eager, wide, strict=True))
     ]
     return Expectation([right for right, _ in pairs], [tolerance for _, tolerance in pairs], carried)

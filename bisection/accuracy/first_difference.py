@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..search.questions import SubjectQuestions
+from ..search.oracle import SubsetOracle
 
 
-def first_difference(asked: SubjectQuestions) -> list[int]:
+def first_difference(oracle: SubsetOracle) -> list[int]:
     """The operations of the first part of a program that fails by itself, as small as halving finds it.
 
     Regions are asked in order, each alone on what the whole program feeds it, then the halves of the first one that
@@ -18,27 +18,27 @@ def first_difference(asked: SubjectQuestions) -> list[int]:
     Raises:
         BudgetSpentError: the budget ended before it was found.
     """
-    items = asked.subject.items
+    items = oracle.subject.items
     operations = [index for index, item in enumerate(items) if not item.is_result]
-    asked.begin("first difference")
+    oracle.begin("first difference")
     for _, members in groupby(operations, key=lambda index: items[index].group):
-        found = _first_part(asked, list(members))
+        found = _first_part(oracle, list(members))
         if found:
             return found
     return []
 
 
-def with_results(asked: SubjectQuestions, members: Sequence[int]) -> list[int]:
+def with_results(oracle: SubsetOracle, members: Sequence[int]) -> list[int]:
     """Operations, and the results of the program that they make."""
-    chosen, items = set(members), asked.subject.items
+    chosen, items = set(members), oracle.subject.items
     returned = [index for index, item in enumerate(items) if item.is_result and item.reads and chosen >= {*item.reads}]
     return [*members, *returned]
 
 
-def _first_part(asked: SubjectQuestions, members: Sequence[int]) -> list[int]:
-    if not asked.fails(with_results(asked, members)):
+def _first_part(oracle: SubsetOracle, members: Sequence[int]) -> list[int]:
+    if not oracle.fails(with_results(oracle, members)):
         return []
     if len(members) == 1:
         return [*members]
     middle = len(members) // 2
-    return _first_part(asked, members[:middle]) or _first_part(asked, members[middle:]) or [*members]
+    return _first_part(oracle, members[:middle]) or _first_part(oracle, members[middle:]) or [*members]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...compiler.targets.command import CompilerCommand
 from ...errors import InputError
 from ...reporting import Say
-from ..probes.prober import BudgetSpentError, Prober
+from ..probes.probe_runner import BudgetSpentError, ProbeRunner
 from ..report.accuracy_case import AccuracyCase
-from ..search.criterion import Criterion
-from ..search.questions import PASSES, Questions, SubjectQuestions, Watch
-from ..search.result import BisectResult
+from ..search.interestingness import Interestingness
+from ..search.oracle import COMPILES, Oracle, SubsetOracle
+from ..search.progress import OnProgress
+from ..search.result import BisectResult, Miscompilation
 from ..subjects.graph_subject import GraphSubject
 from ..subjects.program import Program
 from ..subjects.values import record_values, set_inputs
@@ -38,22 +38,22 @@ def with_drawn_values(program: Program) -> Program:
     return replace(program, title=f"{program.title}, drawn inputs")
 
 
-def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Program | None:
+def wrong_part(program: Program, runner: ProbeRunner, on_progress: OnProgress, say: Say) -> Program | None:
     """The program itself if its results are wrong, and else the first region that is, on the right inputs.
 
     What one region does wrong can vanish in the roundings of those after it. None if neither a region nor the whole
     compiles and computes something else, or crashes while it runs.
     """
-    asked = _questions(program, prober, watch)
+    oracle = _oracle(program, runner, on_progress)
     everything = range(len(program.subject.items))
-    asked.begin("reproduce")
+    oracle.begin("reproduce")
     try:
-        if asked.fails(everything):
+        if oracle.fails(everything):
             return program
-        found = first_difference(asked)
+        found = first_difference(oracle)
     except BudgetSpentError:
         return program
-    if not found and asked.ending(everything) != PASSES:
+    if not found and oracle.ending(everything) != COMPILES:
         return program
     if not found:
         return None
@@ -62,7 +62,7 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
     operations = [
         index for index, item in enumerate(program.subject.items) if item.group == group and not item.is_result
     ]
-    candidate = program.subject.candidate(with_results(asked, operations))
+    candidate = program.subject.candidate(with_results(oracle, operations))
     say(f"the whole program is right within its error, and {group or 'a part of it'} by itself is not: it is reduced")
     graph = reference_graph(candidate)
     groups = dict.fromkeys((node for node in graph.graph.nodes if node.op == "call_function"), group)
@@ -70,31 +70,32 @@ def wrong_part(program: Program, prober: Prober, watch: Watch, say: Say) -> Prog
     return replace(program, title=f"{program.title}, {group}" if group else program.title, subject=subject)
 
 
-def with_first_wrong(result: BisectResult, program: Program, prober: Prober, watch: Watch) -> BisectResult:
+def with_first_wrong(
+    result: BisectResult, program: Program, runner: ProbeRunner, on_progress: OnProgress
+) -> BisectResult:
     """The result with the criterion, and the first operations that are wrong on the right inputs.
 
     A program that crashes while it runs has neither.
     """
-    if result.signature != DIFFERENT:
+    if result.failure.signature != DIFFERENT:
         return result
-    result = replace(result, criterion=CRITERION)
     try:
-        found = first_difference(_questions(program, prober, watch))
+        found = first_difference(_oracle(program, runner, on_progress))
     except (BudgetSpentError, KeyboardInterrupt):
-        return replace(result, complete=False)
-    return replace(result, first_wrong=found, probes=prober.probes, known=prober.known, seconds=prober.seconds)
+        return replace(result, miscompilation=Miscompilation(CRITERION), complete=False)
+    return replace(result, miscompilation=Miscompilation(CRITERION, found), cost=result.cost.up_to_now(runner))
 
 
-def accuracy_case(result: BisectResult, compiler: CompilerCommand) -> AccuracyCase | None:
+def accuracy_case(result: BisectResult) -> AccuracyCase | None:
     """What the minimal program is run on, and what it should return; None if its failure is another one."""
-    if result.signature != DIFFERENT:
+    if result.failure.signature != DIFFERENT:
         return None
-    minimal = result.minimal
+    minimal = result.reduction.minimal
     graph = reference_graph(minimal)
     inputs, expectation = prepare_run(graph)
     types = output_types(graph)
     return AccuracyCase(
-        target=compiler.name,
+        target=result.compiler.name,
         inputs=[one.tensor for one in inputs],
         expected=expectation.expected,
         tolerance=expectation.tolerance,
@@ -104,6 +105,6 @@ def accuracy_case(result: BisectResult, compiler: CompilerCommand) -> AccuracyCa
     )
 
 
-def _questions(program: Program, prober: Prober, watch: Watch) -> SubjectQuestions:
+def _oracle(program: Program, runner: ProbeRunner, on_progress: OnProgress) -> SubsetOracle:
     total = sum(not item.is_result for item in program.subject.items)
-    return SubjectQuestions(program.subject, Questions(prober, Criterion(DIFFERENT), watch, total))
+    return SubsetOracle(program.subject, Oracle(runner, Interestingness(DIFFERENT), on_progress, total))

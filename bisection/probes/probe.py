@@ -16,7 +16,7 @@ from ...compiler.targets.working_directory import working_directory
 from ...errors import CompileCancelledError, LoweringError
 from ..subjects.render import render
 from ..subjects.subject import Candidate
-from .signature import signature_of, stable_message, without_program
+from .failure_signature import signature_of, stable_message, without_program
 from .verdict import Signature, Verdict
 
 _LOG_CHARACTERS = 8000

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from ..search.questions import PASSES
+from ..search.oracle import COMPILES
 from ..search.result import BisectResult
 from .minimal_graph import GraphNode, operators_of
 from .recipe import Recipe
@@ -28,7 +28,7 @@ class Table:
 
 def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
     """The failure and the operators that cause it, on one line."""
-    wanted = result.signature
+    wanted = result.failure.signature
     short = [one.removesuffix(".default") for one in operators_of(nodes) if one != "getitem"]
     more = f" and {len(short) - _TITLE_OPERATORS} more" if len(short) > _TITLE_OPERATORS else ""
     names = ", ".join(short[:_TITLE_OPERATORS]) + more
@@ -40,18 +40,21 @@ def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
 def facts_of(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list[tuple[str, str]]:
     """Names and values of everything that fits a line."""
     rows = [
-        ("failure", str(result.signature)),
+        ("failure", str(result.failure.signature)),
         ("found in", result.subject),
-        ("compiler", result.version),
+        ("compiler", result.compiler.fingerprint),
         ("command", " ".join(recipe.command)),
-        ("how often", f"the whole program {result.first} runs, the minimal one {result.last}"),
-        ("size", f"{operations(result)} operations reduced to {result.minimal.size}"),
+        ("how often", f"the whole program {result.failure.first} runs, the minimal one {result.failure.last}"),
+        ("size", f"{operations(result)} operations reduced to {result.reduction.minimal.size}"),
         ("minimal", minimality(result)),
         ("repro.py", f"{run.meaning} when it was run in a process of its own" if run else "was not run"),
-        ("cost", f"{result.probes:,} probes and {result.known:,} known answers in {duration(result.seconds)}"),
-        ("at best", f"{result.bound:.1f} probes: log2 of the number of subsets of that size"),
-        ("introduced by", result.introduced_by),
-        ("wrong if", result.criterion),
+        (
+            "cost",
+            f"{result.cost.probes:,} probes and {result.cost.known:,} known answers in {duration(result.cost.seconds)}",
+        ),
+        ("at best", f"{result.cost.bound:.1f} probes: log2 of the number of subsets of that size"),
+        ("introduced by", result.evidence.introduced_by),
+        ("wrong if", result.miscompilation.criterion),
         ("first wrong", first_wrong(result)),
         ("versions", versions()),
     ]
@@ -60,9 +63,9 @@ def facts_of(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list
 
 def first_wrong(result: BisectResult) -> str:
     """The first operations whose results are wrong on the right inputs; empty if that is not what was looked for."""
-    if not result.criterion:
+    if not result.miscompilation.criterion:
         return ""
-    items = [result.items[index] for index in result.first_wrong]
+    items = [result.reduction.items[index] for index in result.miscompilation.first_wrong]
     if not items:
         return "no region of the program is wrong by itself, as far as was asked"
     together = f" and {len(items) - 1} operations after it, together" if len(items) > 1 else ""
@@ -72,14 +75,14 @@ def first_wrong(result: BisectResult) -> str:
 
 def operations(result: BisectResult) -> int:
     """Operations of the whole program."""
-    return sum(not item.is_result for item in result.items)
+    return result.reduction.operations
 
 
 def minimality(result: BisectResult) -> str:
     """What is known of how small the program is."""
     if not result.complete:
         return "the search was ended early: this is the smallest failing program so far"
-    if result.is_minimal:
+    if result.evidence.is_minimal:
         return "yes: without any one of its operations it does not fail in this way"
     return "not shown: some operation could be removed"
 
@@ -98,8 +101,7 @@ def versions() -> str:
 def model_lines(result: BisectResult) -> list[tuple[str, str]]:
     """Lines of the model, and the operations that were kept of each."""
     by_line: dict[str, list[str]] = {}
-    for index in result.kept:
-        item = result.items[index]
+    for item in result.reduction.kept_items:
         if not item.is_result:
             by_line.setdefault(item.line or "unknown", []).append(item.text)
     return [(line, text) for line, texts in by_line.items() for text in texts]
@@ -109,18 +111,18 @@ def tables_of(result: BisectResult) -> list[Table]:
     """What was tried and what came of it."""
     stages = tuple(
         (one.name, f"{one.before:,}", f"{one.after:,}", f"{one.probes:,}", duration(one.seconds))
-        for one in result.stages
+        for one in result.cost.stages
         if one.probes or one.before != one.after
     )
-    removals = tuple(_removal(text) for text in result.removals)
+    removals = tuple(_removal(text) for text in result.evidence.removals)
     others = tuple(
         (str(number), str(one.signature), f"{one.candidate.size:,}", f"{one.times:,}")
-        for number, one in enumerate(result.others, 1)
+        for number, one in enumerate(result.evidence.others, 1)
     )
     survey = tuple(
         (one.example.text, one.example.line, f"{len(one.items):,}", one.text)
-        for one in result.survey
-        if one.text != PASSES
+        for one in result.evidence.survey
+        if one.text != COMPILES
     )
     tables = [
         Table("What was tried", ("stage", "operations before", "after", "probes", "time"), stages),

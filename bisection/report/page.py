@@ -67,20 +67,20 @@ def _sections(
     yield "<h2>Where it is in the whole program</h2>"
     yield '<p class="note">Every cell is an operation or a result, in order, a region beginning on a new row. Rest the'
     yield "pointer on one for its text. Full lines join kept operations that read each other, broken ones lead on.</p>"
-    yield f'<div class="picture">\n{_svg(draw_program(result.items, result.kept), "program")}</div>'
+    yield f'<div class="picture">\n{_svg(draw_program(result.reduction.items, result.reduction.kept), "program")}</div>'
     yield from _sources(result)
     yield "<h2>How it was found</h2>"
     yield '<p class="note">Full dots failed in the wanted way, empty ones did not.</p>'
-    yield f'<div class="picture">\n{_svg(draw_history(result.history), "history")}</div>'
+    yield f'<div class="picture">\n{_svg(draw_history(result.cost.history), "history")}</div>'
     for table in tables_of(result):
         yield from _table(table)
-    if result.simplifications:
+    if result.reduction.simplifications:
         yield "<h2>What was made simpler</h2>\n<ul>"
-        yield from (f"<li>{markup_text(one)}</li>" for one in result.simplifications)
+        yield from (f"<li>{markup_text(one)}</li>" for one in result.reduction.simplifications)
         yield "</ul>"
-    if result.good is not None:
+    if result.evidence.good is not None:
         yield "<h2>The nearest program without the failure</h2>"
-        yield f"<p>good.mlir has {result.good.size} operations.</p>"
+        yield f"<p>good.mlir has {result.evidence.good.size} operations.</p>"
     for name, file, content in texts:
         yield f"<h2>{markup_text(name)}</h2>"
         yield f"<pre>{markup_text(content[:MOST_CHARACTERS])}</pre>"
@@ -95,7 +95,7 @@ def _svg(drawing: Drawing, name: str) -> str:
 
 
 def _sources(result: BisectResult) -> Iterator[str]:
-    lines = [result.items[index].line for index in result.kept]
+    lines = [item.line for item in result.reduction.kept_items]
     found = excerpts(line for line in lines if line)
     if found:
         yield "<h2>Lines of the model</h2>"

@@ -31,12 +31,15 @@ class ProgramFile:
 
 def program_files(result: BisectResult) -> list[ProgramFile]:
     """Every program of a result; a form that a module does not have, such as an HLO proto, is left out."""
-    files = [*_graph(result.minimal), *_forms(result.minimal, "minimal", "The minimal program in StableHLO")]
-    if result.smallest_module != result.minimal:
-        files += _forms(result.smallest_module, "smallest", "The same, reduced further as a module")
-    if result.good is not None:
-        files.append(ProgramFile("good.mlir", render(result.good, "text")))
-    for number, other in enumerate(result.others, 1):
+    files = [
+        *_graph(result.reduction.minimal),
+        *_forms(result.reduction.minimal, "minimal", "The minimal program in StableHLO"),
+    ]
+    if result.reduction.smallest_module != result.reduction.minimal:
+        files += _forms(result.reduction.smallest_module, "smallest", "The same, reduced further as a module")
+    if result.evidence.good is not None:
+        files.append(ProgramFile("good.mlir", render(result.evidence.good, "text")))
+    for number, other in enumerate(result.evidence.others, 1):
         files += _other(number, other)
     return files
 

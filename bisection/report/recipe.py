@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...compiler.targets.command import CompilerCommand
 from ...compiler.targets.process import ProcessLimits
-from ..probes.signature import Match
+from ..probes.failure_signature import Match
 from ..search.result import BisectResult
 from ..subjects.render import render
 from .accuracy_case import AccuracyCase
@@ -62,14 +62,14 @@ def make_recipe(
         LoweringError: the program cannot be written in the compiler's format.
     """
     limits = limits or ProcessLimits()
-    smallest = result.minimal if compiler.format == "python" else result.smallest_module
+    smallest = result.reduction.minimal if compiler.format == "python" else result.reduction.smallest_module
     # The script of an accuracy case compiles by the target, which takes StableHLO and makes its own format of it.
     format = compiler.format if accuracy is None else "mlir"
     return Recipe(
         command=compiler.command,
         input_name=compiler.input_name,
         output_name=compiler.output_name,
-        module=render(smallest, compiler.format) if accuracy is None else result.minimal.module,
+        module=render(smallest, compiler.format) if accuracy is None else result.reduction.minimal.module,
         format=format,
         log_name=compiler.log_name,
         environment=compiler.environment,

@@ -43,10 +43,10 @@ def report_text(
     for table in tables_of(result):
         rows = tuple(tuple(map(_cell, row)) for row in table.rows)
         lines += _table(Table(table.title, table.columns, rows))
-    if result.simplifications:
-        lines += _section("What was made simpler", (f"* {_inline(one)}" for one in result.simplifications))
-    if result.good is not None:
-        good = f"`good.mlir` has {result.good.size} operations and does not fail in this way."
+    if result.reduction.simplifications:
+        lines += _section("What was made simpler", (f"* {_inline(one)}" for one in result.reduction.simplifications))
+    if result.evidence.good is not None:
+        good = f"`good.mlir` has {result.evidence.good.size} operations and does not fail in this way."
         lines += _section("The nearest program without the failure", [good])
     return "\n".join(lines) + "\n"
 

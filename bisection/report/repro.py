@@ -81,7 +81,7 @@ def write_repro(result: BisectResult, recipe: Recipe, directory: Path) -> Path:
 
 def make_case(result: BisectResult, recipe: Recipe) -> Case:
     """What the script runs and expects."""
-    wanted = result.signature
+    wanted = result.failure.signature
     return Case(
         command=tuple(recipe.command),
         input_name=recipe.input_name,
@@ -90,7 +90,7 @@ def make_case(result: BisectResult, recipe: Recipe) -> Case:
         environment=dict(recipe.environment),
         seconds=recipe.seconds,
         memory_bytes=recipe.memory_bytes,
-        runs=runs_needed(result.last.failed, result.last.runs),
+        runs=runs_needed(result.failure.last.failed, result.failure.last.runs),
         sha256=hashlib.sha256(recipe.module).hexdigest(),
         match=recipe.match,
         outcome=wanted.outcome,
@@ -159,14 +159,15 @@ def body() -> str:
 
 def _header(result: BisectResult, recipe: Recipe, case: Case, needs: str) -> Iterator[str]:
     """What people read first: no line of it ends a comment, whatever names it holds."""
+    size = result.reduction.smallest_module.size
     lines = [
-        f"Repeats a failure of {result.compiler} on {result.smallest_module.size} operations of {result.subject}.",
+        f"Repeats a failure of {result.compiler.name} on {size} operations of {result.subject}.",
         "",
-        f"compiler   {result.version}",
+        f"compiler   {result.compiler.fingerprint}",
         f"command    {' '.join(recipe.command)}",
         f"module     {len(recipe.module):,} bytes, format {recipe.format}, sha256 {case.sha256}",
         f"expected   {standalone.expectation(case)}",
-        f"seen       in {result.last} runs",
+        f"seen       in {result.failure.last} runs",
         "",
         f"python {SCRIPT}            run it and compare",
         f"python {SCRIPT} --runs 20  run it so often and count",

@@ -24,7 +24,7 @@ from ...compiler.targets.diagnostics import log_lines
 from ...compiler.targets.process import Outcome as RunOutcome
 from ...compiler.targets.process import ProcessResult
 from ...compiler.targets.process_group import kill_group, resident_bytes
-from ..probes.signature import Match, matches, signature_of, without_program
+from ..probes.failure_signature import Match, matches, signature_of, without_program
 from ..probes.verdict import Outcome, Signature
 
 REPRODUCED, COMPILED, OTHER_FAILURE, NO_COMPILER, UNUSABLE = 0, 1, 2, 3, 4

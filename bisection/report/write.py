@@ -87,7 +87,7 @@ def _make_partial(directory: Path) -> Path:
 def _write_reports(
     result: BisectResult, recipe: Recipe, run: ReproRun | None, programs: Sequence[ProgramFile], directory: Path
 ) -> None:
-    nodes = nodes_of(result.minimal)
+    nodes = nodes_of(result.reduction.minimal)
     texts = [(one.title, one.name, one.content.decode()) for one in programs if one.title]
     write_bytes(directory / "report.md", report_text(result, recipe, run, nodes, texts).encode())
     write_bytes(directory / "report.html", report_page(result, recipe, run, nodes, texts).encode())

@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 from ...passes.pipeline import PASSES
 from ..subjects.subject import Candidate
-from .questions import Questions
+from .oracle import Oracle
 
 CandidateAt = Callable[[int], Candidate | None]
 """The program after the required passes and so many of the others; None if it cannot be lowered then."""
 
 
-def introducing_pass(candidate_at: CandidateAt, questions: Questions, limit: int | None = None) -> str:
+def introducing_pass(candidate_at: CandidateAt, oracle: Oracle, limit: int | None = None) -> str:
     """The first pass with which the program fails, in words, given that it fails with all of them.
 
     Passes that the lowering needs always run, so the search is among the others, of which the program had the first
     ``limit``; None for all. Raises BudgetSpentError.
     """
     optional = [(number, entry.name) for number, entry in enumerate(PASSES) if not entry.required]
-    questions.stage = "passes"
+    oracle.stage = "passes"
 
     def fails(count: int) -> bool:
         candidate = candidate_at(count)
-        return candidate is not None and questions.fails(candidate)
+        return candidate is not None and oracle.fails(candidate)
 
     count = len(optional) if limit is None else min(limit, len(optional))
     if not fails(count):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchProgress:
     """One moment.
 
     Attributes:
@@ -14,7 +15,7 @@ class Progress:
         size: operations of the candidate that is looked at.
         best: operations of the smallest failing candidate so far; ``total``: of the program
             that is cut, which is the inside of what was found before, in the end.
-        probes: runs of the compiler; ``known``: answers from the log.
+        probes: runs of the compiler; ``known``: answers from the memo.
         seconds: since the start.
         budget_seconds, budget_probes: after which it stops; None for no limit.
         others: failures met that were not looked for.
@@ -30,3 +31,7 @@ class Progress:
     budget_seconds: float | None
     budget_probes: int | None
     others: int
+
+
+OnProgress = Callable[[SearchProgress], None]
+"""Called before and after each candidate, in the thread that searches."""

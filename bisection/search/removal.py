@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..subjects.subject import Candidate
-from .questions import SubjectQuestions
+from .oracle import SubsetOracle
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,19 @@ class Removal:
     has_passed: bool
 
 
-def removals(asked: SubjectQuestions) -> list[Removal]:
+def removals(oracle: SubsetOracle) -> list[Removal]:
     """Leave out each operation in turn; raises BudgetSpentError."""
-    items = asked.subject.items
+    items = oracle.subject.items
     operations = [index for index, item in enumerate(items) if not item.is_result]
     every = frozenset(range(len(items)))
-    asked.expect([every - {index} for index in operations])
-    return [_removal(asked, items[index].name, every - {index}) for index in operations]
+    oracle.prefetch([every - {index} for index in operations])
+    return [_removal(oracle, items[index].name, every - {index}) for index in operations]
 
 
-def _removal(asked: SubjectQuestions, name: str, keep: frozenset[int]) -> Removal:
-    candidate = asked.candidate(keep)
+def _removal(oracle: SubsetOracle, name: str, keep: frozenset[int]) -> Removal:
+    candidate = oracle.candidate(keep)
     if candidate is None:
         return Removal(f"without {name}: nothing is left that could be compiled", None, False, False)
-    fails = asked.fails(keep)
-    verdicts = asked.questions.prober.ask(candidate, asked.questions.criterion.is_enough)
-    passed = all(one.signature is None for one in verdicts)
-    return Removal(f"without {name}: {asked.ending(keep)}", candidate, fails, passed)
+    fails = oracle.fails(keep)
+    passed = all(one.signature is None for one in oracle.verdicts(keep))
+    return Removal(f"without {name}: {oracle.ending(keep)}", candidate, fails, passed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import BisectError
+from ..probes.failure_signature import Match
 from ..probes.probe import IDENTITY
-from ..probes.prober import Prober
-from ..probes.signature import Match
+from ..probes.probe_runner import ProbeRunner
 from ..probes.verdict import Signature, Verdict
 from ..subjects.subject import Candidate
-from .criterion import Criterion, runs_for_rate
+from .interestingness import Interestingness, runs_for_rate
 from .result import Reproduction
 
 MOST_RUNS = 20
@@ -20,35 +20,33 @@ _ENOUGH_FAILURES = 4
 
 
 def reproduce(
-    prober: Prober, whole: Candidate, wanted: Signature | None, match: Match, repeats: int
-) -> tuple[Criterion, Reproduction]:
+    runner: ProbeRunner, whole: Candidate, match: Match, repeats: int
+) -> tuple[Interestingness, Reproduction]:
     """Run the whole program ``repeats`` times, and more often if it fails in some of the runs only.
 
-    Args:
-        wanted: the failure to look for; None for the first one that comes.
-
     Returns:
-        What counts as that failure from here on, and how often it came.
+        What counts as the failure that came first from here on, and how often it came.
 
     Raises:
-        BisectError: it never came, or the compiler fails in the same way on a program that does nothing.
+        BisectError: none came, or the compiler fails in the same way on a program that does nothing.
         BudgetSpentError: the budget does not suffice for that.
     """
-    verdicts = prober.ask(whole, lambda runs: len(runs) >= repeats)
-    sought = Criterion(wanted or _first_failure(verdicts), match)
-    failed = sum(map(sought.accepts, verdicts))
-    if 0 < failed < len(verdicts):
-        verdicts = prober.ask(whole, lambda runs: _is_rate_known(runs, sought))
-        failed = sum(map(sought.accepts, verdicts))
-    if not failed:
-        raise BisectError(_never(verdicts, wanted))
-    _check_setup(prober, sought)
-    return Criterion(sought.wanted, match, runs_for_rate(failed, len(verdicts))), Reproduction(failed, len(verdicts))
+    verdicts = runner.verdicts(whole, lambda runs: len(runs) >= repeats)
+    wanted = _first_failure(verdicts)
+    if wanted is None:
+        raise BisectError(_never(verdicts))
+    test = Interestingness(wanted, match)
+    failed = sum(map(test.accepts, verdicts))
+    if failed < len(verdicts):
+        verdicts = runner.verdicts(whole, lambda runs: _is_rate_known(runs, test))
+        failed = sum(map(test.accepts, verdicts))
+    _check_setup(runner, test)
+    return Interestingness(wanted, match, runs_for_rate(failed, len(verdicts))), Reproduction(failed, len(verdicts))
 
 
-def _check_setup(prober: Prober, sought: Criterion) -> None:
-    (verdict, *_) = prober.ask(IDENTITY, lambda runs: len(runs) >= 1)
-    if sought.accepts(verdict):
+def _check_setup(runner: ProbeRunner, test: Interestingness) -> None:
+    (verdict, *_) = runner.verdicts(IDENTITY, bool)
+    if test.accepts(verdict):
         raise BisectError(
             f"a program that returns its input fails in the same way ({verdict.signature}): the compiler or its "
             "command is at fault, not the graph. Run the command by hand"
@@ -56,19 +54,17 @@ def _check_setup(prober: Prober, sought: Criterion) -> None:
 
 
 def _first_failure(verdicts: Sequence[Verdict]) -> Signature | None:
-    seen = [one.signature for one in verdicts if one.signature is not None and one.signature.outcome != "invalid"]
-    return seen[0] if seen else None
+    seen = (one.signature for one in verdicts)
+    return next((one for one in seen if one is not None and one.outcome != "invalid"), None)
 
 
-def _is_rate_known(verdicts: Sequence[Verdict], sought: Criterion) -> bool:
-    return sum(map(sought.accepts, verdicts)) >= _ENOUGH_FAILURES or len(verdicts) >= MOST_RUNS
+def _is_rate_known(verdicts: Sequence[Verdict], test: Interestingness) -> bool:
+    return sum(map(test.accepts, verdicts)) >= _ENOUGH_FAILURES or len(verdicts) >= MOST_RUNS
 
 
-def _never(verdicts: Sequence[Verdict], wanted: Signature | None) -> str:
+def _never(verdicts: Sequence[Verdict]) -> str:
     seen = sorted({"it compiled" if one.signature is None else str(one.signature) for one in verdicts})
-    looked_for = f" ({wanted})" if wanted else ""
-    other = "; if one of these is what you look for, give --match any" if wanted and seen != ["it compiled"] else ""
     return (
-        f"the failure{looked_for} came in 0 of {len(verdicts)} runs of the whole program, which ended so: "
-        f"{'; '.join(seen)}{other}. Check the version and the flags of the compiler, or ask for more --repeats"
+        f"the failure came in 0 of {len(verdicts)} runs of the whole program, which ended so: "
+        f"{'; '.join(seen)}. Check the version and the flags of the compiler, or ask for more --repeats"
     )

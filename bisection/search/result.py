@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...compiler.targets.command import CompilerCommand
+from ..probes.probe_runner import ProbeRunner
 from ..probes.verdict import Signature
 from ..subjects.subject import Candidate, Item
 
@@ -77,59 +79,124 @@ class SurveyRow:
 
 
 @dataclass(frozen=True)
-class BisectResult:
-    """The smallest failing graph, and how it was come by.
+class Failure:
+    """What the compiler does.
 
     Attributes:
-        subject: what was reduced, for people, such as ``nano, batch 4, trn2``.
-        compiler: its name; ``command``: what it was started with; ``version``: version and flags.
         signature: of the failure.
         runs: without the failure, after which a candidate counted as good.
         first, last: how often the whole program and the minimal one failed.
-        items: of the whole program; ``kept``: indices of those in the minimal one.
-        minimal: the smallest failing candidate. It may be simpler than the kept items: smaller shapes, fewer inputs.
-        smallest_module: the same, reduced further as a module; ``minimal`` itself if nothing came of that.
-        simplifications: what was made simpler in it, in order, one line each.
-        good: the largest candidate without the failure that the minimal one was told from; None if none was met.
-        removals: for each kept operation, what came of the minimal program without it, one line each.
-        is_minimal: whether removing any one operation was seen to lose the failure.
-        complete: False if the budget or Ctrl-C ended the search early; ``interrupted``: it was Ctrl-C.
-        others: failures that were met and not looked for.
-        survey: what came of each operation of the failing regions alone; empty if that was not asked.
-        introduced_by: the pass that introduces the failure, for people; empty if that was not asked.
-        probes: runs of the compiler; ``known``: questions answered from the log of verdicts.
-        bound: probes that no method can do without on average: log2 of the number of subsets of that size.
-        criterion: of programs that compute something else, when a result counts as wrong; empty for other failures.
-        first_wrong: of these, indices of the first operations whose results are wrong on the right inputs, see
-            ``first_difference``; empty if there are none, or that was not asked.
     """
 
-    subject: str
-    compiler: str
-    command: Sequence[str]
-    version: str
     signature: Signature
     runs: int
     first: Reproduction
     last: Reproduction
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What the program was reduced to.
+
+    Attributes:
+        items: of the whole program; ``kept``: indices of those in the minimal one.
+        minimal: the smallest failing candidate. It may be simpler than the kept items: smaller shapes, fewer inputs.
+        smallest_module: the same, reduced further as a module; ``minimal`` itself if nothing came of that.
+        simplifications: what was made simpler in it, in order, one line each.
+    """
+
     items: Sequence[Item]
     kept: Sequence[int]
     minimal: Candidate
     smallest_module: Candidate
     simplifications: Sequence[str]
-    good: Candidate | None
+
+    @property
+    def kept_items(self) -> list[Item]:
+        """The items of the whole program that are in the minimal one."""
+        return [self.items[index] for index in self.kept]
+
+    @property
+    def operations(self) -> int:
+        """Of the whole program."""
+        return sum(not item.is_result for item in self.items)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What else is known of the failure and of how small its program is.
+
+    Attributes:
+        removals: for each kept operation, what came of the minimal program without it, one line each.
+        is_minimal: whether removing any one operation was seen to lose the failure.
+        good: the largest candidate without the failure that the minimal one was told from; None if none was met.
+        others: failures that were met and not looked for.
+        survey: what came of each operation of the failing regions alone; empty if that was not asked.
+        introduced_by: the pass that introduces the failure, for people; empty if that was not asked.
+    """
+
     removals: Sequence[str]
     is_minimal: bool
-    complete: bool
+    good: Candidate | None
     others: Sequence[OtherFailure]
     survey: Sequence[SurveyRow]
-    introduced_by: str
+    introduced_by: str = ""
+
+
+@dataclass(frozen=True)
+class Miscompilation:
+    """Of a program that computes something else, what counts as wrong and where that begins.
+
+    Attributes:
+        criterion: when a result counts as wrong; empty for other failures.
+        first_wrong: indices of the first operations whose results are wrong on the right inputs, see
+            ``first_difference``; empty if there are none, or that was not asked to the end.
+    """
+
+    criterion: str = ""
+    first_wrong: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """How the result was come by.
+
+    Attributes:
+        stages, history: in their order.
+        probes: runs of the compiler; ``known``: answers from the memo.
+        bound: probes that no method can do without on average: log2 of the number of subsets of that size.
+        seconds: of the whole search.
+    """
+
     stages: Sequence[Stage]
     history: Sequence[HistoryPoint]
     probes: int
     known: int
     bound: float
     seconds: float
+
+    def up_to_now(self, runner: ProbeRunner) -> Cost:
+        """With what ``runner`` did since."""
+        return replace(self, probes=runner.probes, known=runner.known, seconds=runner.seconds)
+
+
+@dataclass(frozen=True)
+class BisectResult:
+    """The smallest failing program, and how it was come by.
+
+    Attributes:
+        subject: what was reduced, for people, such as ``nano, batch 4, trn2``.
+        compiler: that fails.
+        complete: False if the budget or Ctrl-C ended the search early; ``interrupted``: it was Ctrl-C.
+        miscompilation: of programs that compute something else.
+    """
+
+    subject: str
+    compiler: CompilerCommand
+    failure: Failure
+    reduction: Reduction
+    evidence: Evidence
+    cost: Cost
+    complete: bool
     interrupted: bool = False
-    criterion: str = ""
-    first_wrong: Sequence[int] = ()
+    miscompilation: Miscompilation = Miscompilation()

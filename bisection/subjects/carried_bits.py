@@ -67,7 +67,7 @@ def mark_carried(module: fx.GraphModule) -> None:
         node.meta[CARRIED] = dtype
 
 
-def decoded(tensor: Tensor, carried: torch.dtype | None) -> Tensor:
+def decode_carried(tensor: Tensor, carried: torch.dtype | None) -> Tensor:
     """The floats whose bits a tensor holds; the tensor itself if it holds none."""
     return tensor if carried is None or tensor.dtype.is_floating_point else tensor.contiguous().view(carried)
 

@@ -27,7 +27,7 @@ class Alias:
     kind: str = ""
 
 
-def aliases_of(module: ir.Module, function: Any) -> list[Alias]:
+def read_aliases(module: ir.Module, function: Any) -> list[Alias]:
     """The aliases of a module with this entry function; parts of tuples have none."""
     offered = [
         Alias(ir.IntegerAttr(one[OFFER]).value, index)

@@ -17,7 +17,7 @@ ENTRY = "main"
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryFunction:
     """The function that a program starts with.
 
     Attributes:
@@ -40,12 +40,12 @@ class Entry:
         return list(self.block.operations)[-1].operation
 
 
-def entry_of(module: ir.Module) -> Entry:
+def entry_of(module: ir.Module) -> EntryFunction:
     """The function ``main`` of a module that ``read_module`` returned."""
     function = functions_of(module)[ENTRY]
     block = function.regions[0].blocks[0]
     *operations, terminator = [one.operation for one in block.operations]
-    return Entry(module, function, block, operations, list(terminator.operands))
+    return EntryFunction(module, function, block, operations, list(terminator.operands))
 
 
 def functions_of(module: ir.Module) -> dict[str, Any]:

@@ -4,55 +4,46 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from ...compiler.lowering.context import shared_context
-from .module_aliases import Alias, aliases_of, dictionaries, set_dictionaries, write_aliases
-from .module_parts import Entry, bytecode, entry_of, nested, set_type
+from .module_aliases import Alias, dictionaries, read_aliases, set_dictionaries, write_aliases
+from .module_parts import EntryFunction, bytecode, entry_of, nested, set_type
 from .subject import Candidate
 
 _CONSTANT = "stablehlo.constant"
 
 
-@dataclass(frozen=True)
-class ModuleProposal:
-    """A simpler module; ``title`` says what was made simpler, such as ``3 constants are zero``."""
-
-    title: str
-    module: bytes
+ModuleProposer = Callable[[bytes], Iterator[bytes]]
+"""Makes simpler modules, the simplest first, from one as ``read_module`` returns it."""
 
 
-Proposer = Callable[[bytes], Iterator[ModuleProposal]]
-"""Makes proposals, the simplest first, from a module as ``read_module`` returns it."""
-
-
-def zero_constants(module: bytes) -> Iterator[ModuleProposal]:
+def zero_constants(module: bytes) -> Iterator[bytes]:
     """Constants without information: all of them, also those inside of functions and regions, then each one."""
-    return _proposals(module, _constants_to_zero, _zero, "constant", "{} zero")
+    return _proposals(module, _constants_to_zero, _zero)
 
 
-def constants_as_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def constants_as_arguments(module: bytes) -> Iterator[bytes]:
     """Constants of the entry function as its last arguments: all of them, then each one."""
-    return _proposals(module, _constants_of_entry, _as_arguments, "constant", "{} given as argument")
+    return _proposals(module, _constants_of_entry, _as_arguments)
 
 
-def without_unused_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def without_unused_arguments(module: bytes) -> Iterator[bytes]:
     """Fewer arguments: without all that nothing reads, then without each of those."""
-    return _proposals(module, _unused, _drop, "unused argument", "{} dropped")
+    return _proposals(module, _unused, _drop)
 
 
-def merged_arguments(module: bytes) -> Iterator[ModuleProposal]:
+def merged_arguments(module: bytes) -> Iterator[bytes]:
     """One argument in the place of several of one type: all of a type, then each two of it.
 
     Two of them that lend their memory to results stay two.
     """
     with shared_context():
         entry = entry_of(ir.Module.parse(module))
-        lenders = {one.input for one in aliases_of(entry.module, entry.function)}
+        lenders = {one.input for one in read_aliases(entry.module, entry.function)}
         alike: dict[str, list[int]] = defaultdict(list)
         for index, one in enumerate(entry.block.arguments):
             alike[str(one.type)].append(index)
@@ -60,11 +51,10 @@ def merged_arguments(module: bytes) -> Iterator[ModuleProposal]:
     pairs = [pair for group in groups if len(group) > 2 for pair in combinations(group, 2)]
     for group in [*groups, *pairs]:
         if len(lenders.intersection(group)) < 2:
-            title = f"arguments {', '.join(map(str, group))} are one"
-            yield from _proposal(title, module, lambda entry, group=group: _merge(entry, group))
+            yield from _proposal(module, lambda entry, group=group: _merge(entry, group))
 
 
-PROPOSERS: tuple[Proposer, ...] = (
+MODULE_PROPOSERS: tuple[ModuleProposer, ...] = (
     zero_constants,
     constants_as_arguments,
     without_unused_arguments,
@@ -81,34 +71,25 @@ def candidate_of(module: bytes) -> Candidate:
     """A module as ``read_module`` returns it, as what a compiler is given."""
     with shared_context():
         entry = entry_of(ir.Module.parse(module))
-        aliases = {one.output: one.input for one in aliases_of(entry.module, entry.function)}
+        aliases = {one.output: one.input for one in read_aliases(entry.module, entry.function)}
         return Candidate(len(entry.operations), module, aliases=aliases)
 
 
 def _proposals(
     module: bytes,
-    found: Callable[[Entry], Sequence[Any]],
-    change: Callable[[Entry, Sequence[Any]], None],
-    noun: str,
-    verb: str,
-) -> Iterator[ModuleProposal]:
+    found: Callable[[EntryFunction], Sequence[Any]],
+    change: Callable[[EntryFunction, Sequence[Any]], None],
+) -> Iterator[bytes]:
     """One change to everything that is found, then to each of it."""
     with shared_context(), ir.Location.unknown():
         count = len(found(entry_of(ir.Module.parse(module))))
-    if not count:
-        return
-
-    def changed(title: str, *chosen: int) -> Iterator[ModuleProposal]:
-        return _proposal(title, module, lambda entry: change(entry, [found(entry)[index] for index in chosen]))
-
-    if count > 1:
-        yield from changed(f"{count} {noun}s {verb.format('are')}", *range(count))
-    for index in range(count):
-        number = f" {index}" if count > 1 else ""
-        yield from changed(f"{noun}{number} {verb.format('is')}", index)
+    for chosen in [range(count)] * (count > 1) + [range(index, index + 1) for index in range(count)]:
+        yield from _proposal(
+            module, lambda entry, chosen=chosen: change(entry, [found(entry)[index] for index in chosen])
+        )
 
 
-def _proposal(title: str, module: bytes, change: Callable[[Entry], None]) -> Iterator[ModuleProposal]:
+def _proposal(module: bytes, change: Callable[[EntryFunction], None]) -> Iterator[bytes]:
     """The changed module; nothing if it is none, as where a shape is a constant."""
     with shared_context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
@@ -118,10 +99,10 @@ def _proposal(title: str, module: bytes, change: Callable[[Entry], None]) -> Ite
         except ir.MLIRError:
             return
         content = bytecode(parsed)
-    yield ModuleProposal(title, content)
+    yield content
 
 
-def _constants_to_zero(entry: Entry) -> list[Any]:
+def _constants_to_zero(entry: EntryFunction) -> list[Any]:
     constants = [one for one in nested(entry.module.operation) if one.name == _CONSTANT]
     zeros = [_zero_of(one) for one in constants]
     pairs = [(one, zero) for one, zero in zip(constants, zeros, strict=True) if zero is not None]
@@ -140,38 +121,38 @@ def _zero_of(constant: Any) -> ir.Attribute | None:
     return None
 
 
-def _zero(entry: Entry, constants: Sequence[Any]) -> None:
+def _zero(entry: EntryFunction, constants: Sequence[Any]) -> None:
     for one in constants:
         one.attributes["value"] = _zero_of(one)
 
 
-def _constants_of_entry(entry: Entry) -> list[Any]:
+def _constants_of_entry(entry: EntryFunction) -> list[Any]:
     return [one for one in entry.operations if one.name == _CONSTANT]
 
 
-def _as_arguments(entry: Entry, constants: Sequence[Any]) -> None:
+def _as_arguments(entry: EntryFunction, constants: Sequence[Any]) -> None:
     for one in constants:
         (value,) = one.results
         value.replace_all_uses_with(entry.block.add_argument(value.type, ir.Location.unknown()))
         one.erase()
-    _set_arguments(entry, [*range(len(entry.block.arguments))], aliases_of(entry.module, entry.function))
+    _set_arguments(entry, [*range(len(entry.block.arguments))], read_aliases(entry.module, entry.function))
 
 
-def _unused(entry: Entry) -> list[int]:
+def _unused(entry: EntryFunction) -> list[int]:
     return [index for index, one in enumerate(entry.block.arguments) if not list(one.uses)]
 
 
-def _drop(entry: Entry, arguments: Sequence[int]) -> None:
+def _drop(entry: EntryFunction, arguments: Sequence[int]) -> None:
     kept = [index for index in range(len(entry.block.arguments)) if index not in arguments]
-    aliases = [one for one in aliases_of(entry.module, entry.function) if one.input in kept]
+    aliases = [one for one in read_aliases(entry.module, entry.function) if one.input in kept]
     for index in sorted(arguments, reverse=True):
         entry.block.erase_argument(index)
     _set_arguments(entry, kept, aliases)
 
 
-def _merge(entry: Entry, arguments: Sequence[int]) -> None:
+def _merge(entry: EntryFunction, arguments: Sequence[int]) -> None:
     """The last of the arguments go; if one of them lends its memory, it is the one that stays."""
-    lenders = [one.input for one in aliases_of(entry.module, entry.function)]
+    lenders = [one.input for one in read_aliases(entry.module, entry.function)]
     stays = next((one for one in arguments if one in lenders), arguments[0])
     values = list(entry.block.arguments)
     others = [one for one in arguments if one != stays]
@@ -180,7 +161,7 @@ def _merge(entry: Entry, arguments: Sequence[int]) -> None:
     _drop(entry, others)
 
 
-def _set_arguments(entry: Entry, before: Sequence[int], aliases: Sequence[Alias]) -> None:
+def _set_arguments(entry: EntryFunction, before: Sequence[int], aliases: Sequence[Alias]) -> None:
     """Bring type and attributes of the function in line with its block.
 
     Args:

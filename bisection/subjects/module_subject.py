@@ -14,9 +14,8 @@ from jaxlib.mlir.dialects import func
 
 from ...compiler.lowering.context import shared_context
 from ...errors import GraphError
-from .module_aliases import STATED, Alias, aliases_of, dictionaries, set_dictionaries, write_aliases
+from .module_aliases import STATED, Alias, dictionaries, read_aliases, set_dictionaries, write_aliases
 from .module_functions import called_by, name_by_content, needed_functions
-from .module_inlining import inlined
 from .module_lines import file_and_line, keep_only_lines
 from .module_parts import ENTRY, bytecode, copy_operation, entry_of, functions_of, nested
 from .module_reader import read_module
@@ -82,7 +81,7 @@ class ModuleSubject:
             self._functions = {name: one for name, one in functions_of(module).items() if name != ENTRY}
             self._calls = {name: called_by(one) for name, one in self._functions.items()}
             self._called = [called_by(one) for one in self._entry.operations]
-            self._aliases = aliases_of(module, self._entry.function)
+            self._aliases = read_aliases(module, self._entry.function)
 
     @property
     def items(self) -> Sequence[Item]:
@@ -143,11 +142,6 @@ class ModuleSubject:
             return self._program.whole
         chosen = [index for index in kept if index < operations]
         return self._program.part(chosen, [index - operations for index in kept if index >= operations])
-
-    def expanded(self) -> ModuleSubject | None:
-        """The program with the functions that it calls in their places, one level of them; None if it calls none."""
-        module = inlined(self.module)
-        return None if module == self.module else ModuleSubject(module)
 
     def _result(self, position: int, operations: Sequence[Item], state: ir.AsmState) -> Item:
         value = self._entry.returned[position]

@@ -22,13 +22,11 @@ class Program:
         title: for people.
         subject: that is cut.
         target: whose passes it went through; empty if it is not known.
-        error: what was seen when it failed before; empty if that is not known.
     """
 
     title: str
     subject: Subject
     target: str = ""
-    error: str = ""
 
 
 def open_program(path: Path) -> Program:
@@ -46,16 +44,16 @@ def open_program(path: Path) -> Program:
     if path.is_dir() or path.name == BUNDLE:
         bundle = read_bundle(path)
         batch = "" if bundle.batch_size is None else f", batch {bundle.batch_size}"
-        return program_of(bundle.graph, f"{bundle.graph.name or 'whole'}{batch}", bundle.error)
+        return program_from_graph(bundle.graph, f"{bundle.graph.name or 'whole'}{batch}")
     if path.suffix == ".json":
         saved = load_graph(path)
-        return program_of(saved, saved.name or path.name)
+        return program_from_graph(saved, saved.name or path.name)
     return Program(path.name, ModuleSubject(path))
 
 
-def program_of(saved: SavedGraph, title: str, error: str = "") -> Program:
+def program_from_graph(saved: SavedGraph, title: str) -> Program:
     """The program of a graph, lowered as its target wants it."""
     options = find_target(saved.target).lowering_options(saved.numerics)
     groups = stage_groups(saved.module, saved.stage_names)
     subject = GraphSubject(saved.module, saved.aliases, options, groups)
-    return Program(f"{title}, {saved.target}", subject, saved.target, error)
+    return Program(f"{title}, {saved.target}", subject, saved.target)

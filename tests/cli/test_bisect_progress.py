@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 from deepinfer_neuron.bisection.report.facts import duration
-from deepinfer_neuron.bisection.search.progress import Progress
+from deepinfer_neuron.bisection.search.progress import SearchProgress
 from deepinfer_neuron.cli.bisect_progress import LatestEvent, line_of, watch_bisection
 from rich.console import Console
 
-EVENT = Progress(
+EVENT = SearchProgress(
     "operations",
     size=40,
     best=75,

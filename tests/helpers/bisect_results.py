@@ -5,18 +5,30 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from deepinfer_neuron.bisection.probes.verdict import Signature
 from deepinfer_neuron.bisection.report.recipe import Recipe
-from deepinfer_neuron.bisection.search.result import BisectResult, HistoryPoint, OtherFailure, Reproduction, Stage
+from deepinfer_neuron.bisection.search.result import (
+    BisectResult,
+    Cost,
+    Evidence,
+    Failure,
+    HistoryPoint,
+    Miscompilation,
+    OtherFailure,
+    Reduction,
+    Reproduction,
+    Stage,
+)
 from deepinfer_neuron.bisection.subjects.subject import Candidate, Item
 from deepinfer_neuron.compiler.lowering.context import shared_context
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options
+from deepinfer_neuron.compiler.targets.command import CompilerCommand
 from host_programs import trace
 from jaxlib.mlir import ir
 from neuron_compilers import install_compiler
@@ -31,6 +43,15 @@ SORT = Signature(
 """What the stand-in compiler says of ``sorting()``."""
 
 OUTPUT = "module.neff"
+
+COMPILER = CompilerCommand(
+    name="trn2",
+    command=("neuronx-cc", "compile", "{input}", "--output={output}"),
+    input_name="module.mlir",
+    output_name=OUTPUT,
+    format="mlir",
+    fingerprint="neuronx-cc 2.27; --target=trn2",
+)
 
 
 def bytecode(text: str) -> bytes:
@@ -80,36 +101,32 @@ def program(count: int = 12, regions: int = 3) -> list[Item]:
 
 
 def make_result(**changes: Any) -> BisectResult:
-    """A complete result of a program of twelve operations, two of which are kept."""
-    result = BisectResult(
-        subject="nano, batch 4, trn2",
-        compiler="trn2",
-        command=("neuronx-cc", "compile", "{input}", "--output={output}"),
-        version="neuronx-cc 2.27; --target=trn2",
-        signature=SORT,
-        runs=3,
-        first=Reproduction(3, 3),
-        last=Reproduction(5, 5),
-        items=program(),
-        kept=(3, 8),
-        minimal=sorting(),
-        smallest_module=sorting(),
-        simplifications=("tensor %a: 512 rows to 4",),
-        good=accepted(),
-        removals=("%op_3: it compiles", "%op_8: it compiles"),
-        is_minimal=True,
-        complete=True,
-        survey=(),
-        others=(OtherFailure(Signature("signal", "SIGSEGV"), accepted(), 2),),
-        introduced_by="",
-        stages=(Stage("regions", 12, 6, 4, 41.5), Stage("operations", 6, 2, 7, 72.0)),
-        history=history([(12, True), (6, True), (3, False), (2, True), (1, False)]),
-        probes=11,
-        known=2,
-        bound=6.1,
-        seconds=113.5,
-    )
-    return replace(result, **changes)
+    """A complete result of a program of twelve operations, two of which are kept; changes of it, or of its parts."""
+    parts: dict[str, Any] = {
+        "failure": Failure(SORT, 3, Reproduction(3, 3), Reproduction(5, 5)),
+        "reduction": Reduction(program(), (3, 8), sorting(), sorting(), ("tensor %a: 512 rows to 4",)),
+        "evidence": Evidence(
+            removals=("%op_3: it compiles", "%op_8: it compiles"),
+            is_minimal=True,
+            good=accepted(),
+            others=(OtherFailure(Signature("signal", "SIGSEGV"), accepted(), 2),),
+            survey=(),
+        ),
+        "cost": Cost(
+            stages=(Stage("regions", 12, 6, 4, 41.5), Stage("operations", 6, 2, 7, 72.0)),
+            history=history([(12, True), (6, True), (3, False), (2, True), (1, False)]),
+            probes=11,
+            known=2,
+            bound=6.1,
+            seconds=113.5,
+        ),
+        "miscompilation": Miscompilation(),
+    }
+    for name, part in parts.items():
+        own = {field.name: changes.pop(field.name) for field in fields(part) if field.name in changes}
+        parts[name] = replace(part, **own)
+    whole = {"subject": "nano, batch 4, trn2", "compiler": COMPILER, "complete": True, **parts}
+    return BisectResult(**{**whole, **changes})
 
 
 def history(answers: Sequence[tuple[int, bool]]) -> tuple[HistoryPoint, ...]:

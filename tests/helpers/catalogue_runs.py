@@ -18,10 +18,10 @@ from pathlib import Path
 from bisect_catalogue import Entry, catalogue, operators
 from decode_graphs import decode_graph
 from deepinfer_neuron.benchmarks.minifier import MinifierRun, run_minifier
-from deepinfer_neuron.bisection.probes.prober import Probe, Prober
-from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
-from deepinfer_neuron.bisection.search.bisection import bisect
-from deepinfer_neuron.bisection.search.options import BisectOptions
+from deepinfer_neuron.bisection.probes.memo import Memo
+from deepinfer_neuron.bisection.probes.probe_runner import Probe, ProbeRunner
+from deepinfer_neuron.bisection.search.bisect import bisect
+from deepinfer_neuron.bisection.search.options import SearchOptions
 from deepinfer_neuron.bisection.search.result import BisectResult
 from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject, stage_groups
 from deepinfer_neuron.bisection.subjects.subject import Candidate
@@ -58,21 +58,21 @@ def bisect_entry(
     entry: Entry, size: str, directory: Path, probe: Probe, compiler: CompilerCommand = COMPILER, jobs: int = 1
 ) -> BisectResult:
     """Reduce the whole step for one entry; ``directory`` keeps the verdicts."""
-    options = BisectOptions(
+    options = SearchOptions(
         # So many runs that the failure is seen.
         repeats=2 if entry.rate == 1 else math.ceil(math.log(1e-3) / math.log(1 - entry.rate)),
         simplify=entry.count is not None and entry.count <= FEW,
     )
     with (
-        VerdictLog(directory / "verdicts.jsonl", compiler.fingerprint) as log,
-        Prober(probe, log, jobs) as prober,
+        Memo(directory / "verdicts.jsonl", compiler.fingerprint) as memo,
+        ProbeRunner(probe, memo, jobs) as runner,
     ):
-        return bisect(f"{size}, {entry.name}", whole_step(size), compiler, prober, options)
+        return bisect(f"{size}, {entry.name}", whole_step(size), compiler, runner, options)
 
 
 def kept_nodes(size: str, result: BisectResult) -> list[fx.Node]:
     """The operators of the whole step that the bisection kept."""
-    names = {result.items[index].name for index in result.kept}
+    names = {item.name for item in result.reduction.kept_items}
     return [node for node in operators(whole_step(size).module) if f"%{node.name}" in names]
 
 
@@ -102,13 +102,13 @@ class Row:
         wrong = self.entry.unexplained(self.kept)
         return (
             self.entry.name,
-            sum(not item.is_result for item in result.items),
+            result.reduction.operations,
             len(self.kept),
             "yes" if not wrong and self.entry.count in (None, len(self.kept)) else "; ".join(wrong) or "no",
-            "yes" if result.is_minimal else "no",
-            sum(stage.probes for stage in result.stages if stage.name in ("regions", "results", "operations")),
-            result.probes,
-            f"{result.bound:.0f}",
+            "yes" if result.evidence.is_minimal else "no",
+            sum(stage.probes for stage in result.cost.stages if stage.name in ("regions", "results", "operations")),
+            result.cost.probes,
+            f"{result.cost.bound:.0f}",
             "-" if minifier is None else minifier.left,
             "-" if minifier is None else minifier.probes,
             "-" if minifier is None else minifier.ended,
@@ -133,7 +133,7 @@ def main(size: str, most_probes: int = 0) -> None:
                 else None
             )
         rows.append(Row(entry, kept_nodes(size, result), result, minified).cells)
-        print(*rows[-1], f"{result.seconds:.0f} s", sep=" | ", file=sys.stderr, flush=True)
+        print(*rows[-1], f"{result.cost.seconds:.0f} s", sep=" | ", file=sys.stderr, flush=True)
     print_table(Table(f"Planted failures in the whole step of {size}, batch 4, {TARGET}", COLUMNS, tuple(rows)))
 
 

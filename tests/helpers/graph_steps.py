@@ -89,12 +89,11 @@ def _traced(passed: PassedGraph, inputs: Sequence[Tensor], cut: CutGraph | None 
     return TracedStep(passed.module, tuple(inputs), context.aliases, context.stage_names, cut)
 
 
-def main(steps: Sequence[str]) -> None:
+def digests_of(steps: Sequence[str]) -> list[str]:
+    """Those of every operation alone of a ``RandomModel`` of these steps."""
     subject = subject_of(trace_random(steps))
-    for index, item in enumerate(subject.items):
-        if not item.is_result:
-            print(subject.candidate([index]).digest)
+    return [subject.candidate([index]).digest for index, item in enumerate(subject.items) if not item.is_result]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(*digests_of(sys.argv[1:]))

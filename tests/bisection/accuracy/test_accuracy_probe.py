@@ -15,15 +15,15 @@ from deepinfer_neuron.bisection.accuracy.accuracy_probe import DIFFERENT, Accura
 from deepinfer_neuron.bisection.accuracy.drawn_values import draw_inputs
 from deepinfer_neuron.bisection.accuracy.execution import Run, ValueFiles, execute
 from deepinfer_neuron.bisection.accuracy.first_difference import first_difference
+from deepinfer_neuron.bisection.probes.memo import Memo
 from deepinfer_neuron.bisection.probes.probe import IDENTITY
 from deepinfer_neuron.bisection.probes.probe_compiler import probe_compiler
-from deepinfer_neuron.bisection.probes.prober import Prober
+from deepinfer_neuron.bisection.probes.probe_runner import ProbeRunner
 from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
-from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
-from deepinfer_neuron.bisection.search.bisection import bisect
-from deepinfer_neuron.bisection.search.criterion import Criterion
-from deepinfer_neuron.bisection.search.options import BisectOptions
-from deepinfer_neuron.bisection.search.questions import Questions, SubjectQuestions
+from deepinfer_neuron.bisection.search.bisect import bisect
+from deepinfer_neuron.bisection.search.interestingness import Interestingness
+from deepinfer_neuron.bisection.search.options import SearchOptions
+from deepinfer_neuron.bisection.search.oracle import Oracle, SubsetOracle
 from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject
 from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.bisection.subjects.values import record_values, set_inputs
@@ -199,16 +199,16 @@ def block(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 def test_one_wrong_operation_is_found_and_is_the_first(tmp_path: Path, wrong_sigmoid: None):
     subject = recorded(block, torch.empty(4, 8, dtype=torch.bfloat16), torch.empty(8))
     compiler = probe_compiler("host", None)
-    options = BisectOptions(repeats=1, simplify=False, prepare=record_values)
+    options = SearchOptions(repeats=1, simplify=False, prepare=record_values)
     with (
         ValueFiles() as files,
-        VerdictLog(tmp_path / "log.jsonl", "one") as log,
-        Prober(AccuracyProbe(compiler, LIMITS, files), log) as prober,
+        Memo(tmp_path / "log.jsonl", "one") as memo,
+        ProbeRunner(AccuracyProbe(compiler, LIMITS, files), memo) as runner,
     ):
-        result = bisect("block", subject, compiler, prober, options)
-        asked = SubjectQuestions(subject, Questions(prober, Criterion(DIFFERENT), lambda progress: None, 1))
+        result = bisect("block", subject, compiler, runner, options)
+        asked = SubsetOracle(subject, Oracle(runner, Interestingness(DIFFERENT), lambda progress: None, 1))
         first = first_difference(asked)
-    assert operators(result.minimal.graph) == ["aten.sigmoid.default"]
-    assert result.signature == DIFFERENT
-    assert result.is_minimal
-    assert [subject.items[index].name for index in first] == [subject.items[result.kept[0]].name]
+    assert operators(result.reduction.minimal.graph) == ["aten.sigmoid.default"]
+    assert result.failure.signature == DIFFERENT
+    assert result.evidence.is_minimal
+    assert [subject.items[index].name for index in first] == [subject.items[result.reduction.kept[0]].name]

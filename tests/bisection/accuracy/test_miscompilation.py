@@ -16,7 +16,8 @@ from deepinfer_neuron.bisection import run as bisect_run
 from deepinfer_neuron.bisection.accuracy.accuracy_probe import AccuracyProbe
 from deepinfer_neuron.bisection.accuracy.execution import execute
 from deepinfer_neuron.bisection.report.accuracy_case import load_case
-from deepinfer_neuron.bisection.run import BisectRequest, BisectRun, run_bisect
+from deepinfer_neuron.bisection.run import BisectRequest, BisectRun, CompilerChoice, ModelStep, run_bisect
+from deepinfer_neuron.bisection.search.options import SearchOptions
 from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.compiler.graphs.graph_file import SavedGraph, save_graph
 from deepinfer_neuron.compiler.lowering.registry import LOWERINGS
@@ -89,16 +90,16 @@ def test_that_nothing_is_wrong_is_a_result(graph_file: Path, tmp_path: Path):
 
 
 def test_requests_that_contradict_themselves(graph_file: Path, tmp_path: Path):
-    plain = BisectRequest(out=tmp_path / "out", input=graph_file)
-    for changes, words in (
-        ({"accuracy": True, "command": "true {input}"}, "not a --command"),
-        ({"passes": True}, "give the step's checkpoint as --model"),
+    command, out = CompilerChoice(command="true {input}"), tmp_path / "out"
+    for request, words in (
+        (BisectRequest(graph_file, out, command, accuracy=True), "not a --command"),
+        (BisectRequest(graph_file, out, passes=True), "give the step's checkpoint as --model"),
     ):
         with pytest.raises(ConfigError, match=words):
-            run_bisect(BisectRequest(**{**plain.__dict__, **changes}), print, lambda progress: None)
+            run_bisect(request, print, lambda progress: None)
     module = tmp_path / "module.mlir"
     module.write_text(identity("tensor<4xf32>"))
-    request = BisectRequest(out=tmp_path / "out", input=module, accuracy=True, target="host")
+    request = BisectRequest(module, out, CompilerChoice("host"), accuracy=True)
     with pytest.raises(InputError, match="should compute is not known"):
         run_bisect(request, print, lambda progress: None)
 
@@ -134,15 +135,15 @@ def test_planted_miscompilations_on_a_core(
     """Both stand-ins: a compiler that makes something else of a step, and a runtime that runs it."""
     (entry,) = (one for one in catalogue("nano") if one.name == name)
     result = bisect_on_a_core(checkpoint, tmp_path, entry, monkeypatch)
-    kept = [result.items[index] for index in result.kept]
+    kept = result.reduction.kept_items
     assert len(kept) == entry.count, [one.text for one in kept]
     # The planted operation may be inside a kernel, which is written out then.
-    assert result.minimal.graph is not None
-    assert sorted(operators(result.minimal.graph)) == sorted(planted.operator for planted in entry.planted)
-    assert result.is_minimal
+    assert result.reduction.minimal.graph is not None
+    assert sorted(operators(result.reduction.minimal.graph)) == sorted(planted.operator for planted in entry.planted)
+    assert result.evidence.is_minimal
     assert result.complete
     if entry.count == 1:
-        assert [result.items[index].name for index in result.first_wrong] == [kept[0].name]
+        assert [result.reduction.items[index].name for index in result.miscompilation.first_wrong] == [kept[0].name]
 
 
 def bisect_on_a_core(checkpoint: Path, directory: Path, entry: Entry, monkeypatch: pytest.MonkeyPatch):
@@ -161,7 +162,11 @@ def bisect_on_a_core(checkpoint: Path, directory: Path, entry: Entry, monkeypatc
     # Its script would need a runtime that runs programs by itself.
     monkeypatch.setattr(bisect_run, "write_result", partial(bisect_run.write_result, rerun=None))
     request = BisectRequest(
-        out=directory / "out", model=checkpoint, batch_size=BATCH_SIZE, target="trn2", accuracy=True, repeats=1
+        what=ModelStep(checkpoint, BATCH_SIZE),
+        out=directory / "out",
+        compiler=CompilerChoice("trn2"),
+        search=SearchOptions(repeats=1),
+        accuracy=True,
     )
     run = run_bisect(request, print, lambda progress: None)
     assert isinstance(run, BisectRun)

@@ -19,7 +19,7 @@ TEXTS = [("The minimal program in StableHLO", "minimal.mlir", "module {}\n")]
 
 
 def page_of(result, texts=TEXTS, nodes=None):
-    nodes = nodes_of(result.minimal) if nodes is None else nodes
+    nodes = nodes_of(result.reduction.minimal) if nodes is None else nodes
     return report_page(result, shell_recipe("exit 1"), ReproRun(0, "REPRODUCED"), nodes, texts)
 
 
@@ -53,7 +53,7 @@ def test_every_item_has_a_cell_that_says_what_it_is():
     picture = pictures(page_of(result))["program"]
     cells = picture.findall(f"{SVG}rect")
     titles = [cell.find(f"{SVG}title").text for cell in cells]
-    assert titles[:12] == [f"{item.text}\n{item.line}" for item in result.items[:12]]
+    assert titles[:12] == [f"{item.text}\n{item.line}" for item in result.reduction.items[:12]]
     assert [number for number, cell in enumerate(cells) if cell.get("class") == "kept"] == [3, 8]
     assert [number for number, cell in enumerate(cells) if cell.get("class") == "result"] == [12, 13]
 

@@ -14,7 +14,7 @@ RUN = ReproRun(0, "command: cc\nREPRODUCED\n")
 
 
 def text_of(result, texts=(), run=RUN):
-    return report_text(result, shell_recipe("exit 1"), run, nodes_of(result.minimal), texts)
+    return report_text(result, shell_recipe("exit 1"), run, nodes_of(result.reduction.minimal), texts)
 
 
 def rows(text: str, title: str) -> list[str]:

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bisect_results import SORT, accepted, make_result, shell_recipe, standin_recipe
+from bisect_results import COMPILER, SORT, accepted, make_result, shell_recipe, standin_recipe
 from deepinfer_neuron.bisection.probes.verdict import Signature
 from deepinfer_neuron.bisection.report import standalone
 from deepinfer_neuron.bisection.report.repro import EMBEDDED_BYTES, run_repro, runs_needed, write_repro
@@ -208,5 +209,7 @@ def test_files_are_kept_if_asked_for(tmp_path):
 def test_hostile_names_stay_in_comments_and_strings(tmp_path):
     hostile = 'x"""\'\nraise SystemExit(0)\r\\\x00\x0c\u2028'
     signature = Signature("error", "", hostile)
-    end = run(tmp_path, shell_recipe("exit 5"), signature, subject=hostile, version=hostile)
+    end = run(
+        tmp_path, shell_recipe("exit 5"), signature, subject=hostile, compiler=replace(COMPILER, fingerprint=hostile)
+    )
     assert end.status == 2, end.output

@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from deepinfer_neuron.bisection.probes.signature import signature_of
+from deepinfer_neuron.bisection.probes.failure_signature import signature_of
 from deepinfer_neuron.bisection.report.repro import body
 from deepinfer_neuron.compiler.targets.process import ProcessResult
 

@@ -156,7 +156,7 @@ def test_equal_results_give_equal_files(tmp_path):
 
 def test_nothing_but_the_programs_differs_with_the_graph(tmp_path):
     with_graph = make_result(minimal=traced())
-    without = replace(with_graph, minimal=replace(traced(), graph=None))
+    without = make_result(minimal=replace(traced(), graph=None))
     first = write_result(with_graph, tmp_path / "first", shell_recipe("exit 1"), quickly).directory
     second = write_result(without, tmp_path / "second", shell_recipe("exit 1"), quickly).directory
     assert files_of(first) - files_of(second) == {"minimal.fx.txt"}

@@ -36,25 +36,31 @@ def check(entry: Entry, size: str, result: BisectResult) -> None:
     """The planted operators were found and nothing more, each of them is needed, and the failure is the planted one."""
     kept = kept_nodes(size, result)
     assert entry.unexplained(kept) == []
-    assert (result.signature.outcome, result.signature.code) == (entry.signature.outcome, entry.signature.code)
-    assert result.is_minimal and result.complete
-    assert {other.signature.code for other in result.others} == set(entry.also_seen)
-    assert result.first.failed > 0 and result.last.failed > 0
+    assert (result.failure.signature.outcome, result.failure.signature.code) == (
+        entry.signature.outcome,
+        entry.signature.code,
+    )
+    assert result.evidence.is_minimal and result.complete
+    assert {other.signature.code for other in result.evidence.others} == set(entry.also_seen)
+    assert result.failure.first.failed > 0 and result.failure.last.failed > 0
     if entry.rate == 1:
-        assert (result.first.failed, result.last.failed) == (result.first.runs, result.last.runs)
+        assert (result.failure.first.failed, result.failure.last.failed) == (
+            result.failure.first.runs,
+            result.failure.last.runs,
+        )
     if entry.count is None:
-        assert len(kept) < len(result.items) / 4
-        assert len(ModuleSubject(result.minimal.module).items) >= LARGE
+        assert len(kept) < len(result.reduction.items) / 4
+        assert len(ModuleSubject(result.reduction.minimal.module).items) >= LARGE
     else:
-        assert (len(kept), result.minimal.size) == (entry.count, entry.count)
+        assert (len(kept), result.reduction.minimal.size) == (entry.count, entry.count)
         assert probes_to_find(result) <= most_probes(entry, result)
 
 
 def probes_to_find(result: BisectResult) -> int:
     """Runs of the compiler until the operators were known, with those that check that each is needed."""
-    names = [stage.name for stage in result.stages]
+    names = [stage.name for stage in result.cost.stages]
     end = names.index("operations") + 1
-    return sum(stage.probes for stage in result.stages[:end])
+    return sum(stage.probes for stage in result.cost.stages[:end])
 
 
 def most_probes(entry: Entry, result: BisectResult) -> float:
@@ -63,11 +69,29 @@ def most_probes(entry: Entry, result: BisectResult) -> float:
     A failure of a share of the runs takes several of them for each answer.
     """
     assert entry.count is not None
-    answers = entry.count * (2 * math.ceil(math.log2(len(result.items))) + 4) + 4
-    return answers * (1 if entry.rate == 1 else result.runs)
+    answers = entry.count * (2 * math.ceil(math.log2(len(result.reduction.items))) + 4) + 4
+    return answers * (1 if entry.rate == 1 else result.failure.runs)
 
 
-@pytest.mark.parametrize("entry", catalogue("nano"), ids=name_of)
+QUICK = (
+    "one operation",
+    "a pair at both ends",
+    "one shape of a kernel",
+    "an operation inside a kernel",
+    "an operation of a large program",
+    "a crash where two follow each other",
+    "three runs in ten",
+    "another failure nearby",
+)
+"""One of each way to search; the others differ in how the compiler ends, or take longer to show the same."""
+
+
+ENTRIES = [
+    pytest.param(one, id=name_of(one), marks=[] if one.name in QUICK else pytest.mark.slow) for one in catalogue("nano")
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_a_planted_failure_is_found(entry: Entry, tmp_path: Path):
     check(entry, "nano", bisect_entry(entry, "nano", tmp_path, PlantedCompiler(entry.plants, tmp_path)))
 
@@ -89,7 +113,12 @@ def test_processes_end_as_they_are_said_to(tmp_path: Path, monkeypatch: pytest.M
     check(entry, "nano", result)
     (tmp_path / "again").mkdir()
     again = bisect_entry(entry, "nano", tmp_path / "again", PlantedCompiler(entry.plants, tmp_path))
-    assert (again.kept, again.probes, again.minimal.digest) == (result.kept, result.probes, result.minimal.digest)
+    found = result.reduction
+    assert (again.reduction.kept, again.reduction.minimal, again.cost.probes) == (
+        found.kept,
+        found.minimal,
+        result.cost.probes,
+    )
 
 
 @pytest.mark.slow
@@ -115,4 +144,4 @@ def test_two_processes_at_once_find_what_one_after_the_other_do(
     check(entry, "tiny", result)
     (tmp_path / "serial").mkdir()
     serial = bisect_entry(entry, "tiny", tmp_path / "serial", PlantedCompiler(entry.plants, tmp_path / "serial"))
-    assert (result.kept, result.minimal.digest) == (serial.kept, serial.minimal.digest)
+    assert (result.reduction.kept, result.reduction.minimal) == (serial.reduction.kept, serial.reduction.minimal)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from bisect_stand_ins import CRASH, ModuleProbe
-from deepinfer_neuron.bisection.probes.prober import Prober
-from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
-from deepinfer_neuron.bisection.search.criterion import Criterion
+from deepinfer_neuron.bisection.probes.memo import Memo
+from deepinfer_neuron.bisection.probes.probe_runner import ProbeRunner
+from deepinfer_neuron.bisection.search.interestingness import Interestingness
+from deepinfer_neuron.bisection.search.oracle import Oracle
 from deepinfer_neuron.bisection.search.pass_search import introducing_pass
-from deepinfer_neuron.bisection.search.questions import Questions
 from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject
 from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.capture.capture import capture
@@ -33,6 +34,7 @@ class Cache(nn.Module):
         return self.rows[place + 1]
 
 
+@cache
 def candidate_at(limit: int) -> Candidate:
     graph = capture(Cache(), {"x": torch.zeros(2, 4, dtype=torch.bfloat16), "place": torch.zeros(2, dtype=torch.int64)})
     context = pass_captured(graph, HostTarget(), limit=limit).context
@@ -42,8 +44,8 @@ def candidate_at(limit: int) -> Candidate:
 
 def search(directory: Path, word: str, limit: int | None = None, at=candidate_at) -> str:
     probe = ModuleProbe(lambda text: CRASH if word in text else None)
-    with VerdictLog(directory / "log.jsonl", "one") as log, Prober(probe, log) as prober:
-        return introducing_pass(at, Questions(prober, Criterion(CRASH), lambda progress: None, 1), limit)
+    with Memo(directory / "log.jsonl", "one") as memo, ProbeRunner(probe, memo) as runner:
+        return introducing_pass(at, Oracle(runner, Interestingness(CRASH), lambda progress: None, 1), limit)
 
 
 def test_the_pass_that_makes_what_fails(tmp_path: Path):

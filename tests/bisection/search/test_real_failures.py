@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from decode_graphs import decode_graph
-from deepinfer_neuron.bisection.run import BisectRequest, BisectRun, run_bisect
+from deepinfer_neuron.bisection.run import BisectRequest, BisectRun, CompilerChoice, run_bisect
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import device_options
 from small_graphs import graph_of
@@ -28,7 +28,7 @@ def store(
 def reduce(directory: Path, text: str) -> BisectRun:
     path = directory / "module.mlir"
     path.write_text(with_wide_indices(text))
-    return run_bisect(BisectRequest(directory / "out", path, target="iree"), print, lambda progress: None)
+    return run_bisect(BisectRequest(path, directory / "out", CompilerChoice("iree")), print, lambda progress: None)
 
 
 def operations(run: BisectRun) -> list[str]:
@@ -37,9 +37,9 @@ def operations(run: BisectRun) -> list[str]:
 
 
 def check(run: BisectRun) -> None:
-    assert CAUSE in run.result.signature.message
+    assert CAUSE in run.result.failure.signature.message
     assert run.result.complete
-    assert run.result.is_minimal
+    assert run.result.evidence.is_minimal
     assert run.is_reproduced, run.written.run
     assert operations(run).count("stablehlo.scatter") == 2
     assert len(operations(run)) <= 4
@@ -59,5 +59,5 @@ def test_the_same_is_found_in_a_whole_decode_step(tmp_path: Path):
     graph = decode_graph("nano", "iree")
     run = reduce(tmp_path, lower_graph(graph.module, OPTIONS, graph.context.aliases).text(locations=True))
     check(run)
-    lines = {run.result.items[index].line.partition(":")[0] for index in run.result.kept}
+    lines = {item.line.partition(":")[0] for item in run.result.reduction.kept_items}
     assert "model/attention.py" in lines

@@ -228,21 +228,6 @@ def test_names_of_functions_do_not_depend_on_their_place():
     assert subject(calling("12")).candidate([0, 1]).module == subject(calling("34")).candidate([0, 1]).module
 
 
-def test_expansion_ends():
-    one = subject(calling())
-    expanded = one.expanded()
-    assert expanded is not None
-    assert [item.text.split()[2] for item in expanded.items[:-1]] == [
-        "func.call",
-        *["stablehlo.add"] * 2,
-        "stablehlo.negate",
-    ]
-    again = expanded.expanded()
-    assert again is not None
-    assert "call" not in text_of(again.module)
-    assert again.expanded() is None
-
-
 def test_large_constants_and_regions_are_left_out_of_the_text():
     items = subject(LOOP).items
     assert items[3].text == (

@@ -1,9 +1,10 @@
-"""Functions in the places of their calls compute what the calls did."""
+"""Functions in the places of their calls, and one operation for equal ones, compute what there was before."""
 
 from __future__ import annotations
 
 import torch
-from deepinfer_neuron.bisection.subjects.module_inlining import inlined
+from deepinfer_neuron.bisection.subjects.module_reader import read_module
+from deepinfer_neuron.bisection.subjects.module_rewrites import deduplicated, inlined
 from deepinfer_neuron.bisection.subjects.module_subject import ModuleSubject
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
 from deepinfer_neuron.compiler.lowering.options import LoweringOptions
@@ -75,9 +76,7 @@ def test_a_function_without_a_body_stays():
         return %y : {F4}
       }}"""
     assert inlined(text.encode()) == text.encode()
-    subject = ModuleSubject(text.encode())
-    assert subject.expanded() is None
-    assert "private @kernel" in text_of(subject.candidate([0]).module)
+    assert "private @kernel" in text_of(ModuleSubject(text.encode()).candidate([0]).module)
 
 
 def test_a_kernel_of_the_model_in_its_parts():
@@ -86,9 +85,35 @@ def test_a_kernel_of_the_model_in_its_parts():
         record(lambda x, y: (quantize_fp8(x), sinkhorn(y, 3, 1e-6)), arguments), LoweringOptions(numerics="exact")
     )
     whole = ModuleSubject(step.bytecode)
-    parts = whole.expanded()
-    assert parts is not None
+    parts = ModuleSubject(inlined(whole.module))
     assert len(parts.items) > 10 * len(whole.items)
     zero = torch.zeros((), dtype=torch.int32)
     expected = run_module(step.bytecode, [*arguments, zero])
     assert all(map(torch.equal, run_module(parts.module, [*arguments, zero]), expected))
+
+
+def module(*lines: str, returned: str) -> bytes:
+    body = "\n".join(f"{line} : {F4}" for line in lines)
+    return read_module(f"func.func @main(%x: {F4}) -> {F4} {{\n{body}\nreturn {returned} : {F4}\n}}".encode())
+
+
+def test_equal_operations_on_equal_values_are_one():
+    twice = module(
+        *("%0 = stablehlo.sine %x", "%1 = stablehlo.negate %0", "%2 = stablehlo.sine %x", "%3 = stablehlo.negate %2"),
+        "%4 = stablehlo.multiply %1, %3",
+        returned="%4",
+    )
+    once = deduplicated(twice)
+    assert [item.text.split(" = ")[1] for item in ModuleSubject(once).items[:-1]] == [
+        f"stablehlo.sine %arg0 : {F4}",
+        f"stablehlo.negate %0 : {F4}",
+        f"stablehlo.multiply %1, %1 : {F4}",
+    ]
+    x = torch.randn(4)
+    assert torch.equal(run_module(once, [x])[0], run_module(twice, [x])[0])
+    assert deduplicated(once) == once
+
+
+def test_a_module_without_equal_operations_stays_the_same_bytes():
+    different = module("%0 = stablehlo.sine %x", "%1 = stablehlo.cosine %0", returned="%1")
+    assert deduplicated(different) is different

@@ -9,38 +9,31 @@ from dataclasses import replace
 from torch import fx
 
 from ...errors import LoweringError
-from ..probes.prober import BudgetSpentError
+from ..probes.probe_runner import BudgetSpentError
 from ..probes.verdict import Verdict
 from ..simplify.expand import expand_kernels, has_kernels
 from ..simplify.simplify import simplify
 from ..subjects.graph_subject import GraphSubject
-from ..subjects.module_merging import merged
+from ..subjects.module_rewrites import deduplicated
 from ..subjects.module_simplifications import candidate_of
 from ..subjects.module_subject import ModuleSubject
 from ..subjects.subject import Candidate, Subject
-from .item_reduction import reduce_items
-from .module_reduction import reduce_module
-from .options import BisectOptions
-from .questions import Questions, SubjectQuestions
+from .item_reducer import reduce_items
+from .module_reducer import reduce_module
+from .options import SearchOptions
+from .oracle import Oracle, SubsetOracle
 from .removal import Removal, removals
 from .result import OtherFailure, Reproduction, Stage, SurveyRow
 
 _MOST_OTHERS = 3
 
 
-class Search:
-    """One search and the best that it has so far."""
+class Reducer:
+    """One search and the best that it has so far; the attributes are those of the result."""
 
     def __init__(
-        self,
-        subject: Subject,
-        questions: Questions,
-        options: BisectOptions,
-        whole: Candidate,
-        *,
-        reads_modules: bool,
+        self, subject: Subject, oracle: Oracle, options: SearchOptions, whole: Candidate, *, reads_modules: bool
     ):
-        self.questions = questions
         self.interrupted = False
         self.kept: Sequence[int] = range(len(subject.items))
         self.minimal = whole
@@ -51,11 +44,12 @@ class Search:
         self.survey: Sequence[SurveyRow] = ()
         self.stages: list[Stage] = []
         self.last = Reproduction(0, 0)
+        self._oracle = oracle
         self._subject = subject
         self._options = options
         self._reads_modules = reads_modules
-        self._prober = questions.prober
-        self._stage_start = (time.monotonic(), self._prober.probes)
+        self._runner = oracle.runner
+        self._stage_start = (time.monotonic(), self._runner.probes)
 
     @property
     def good(self) -> Candidate | None:
@@ -73,7 +67,7 @@ class Search:
         try:
             self._reduce(self._subject, self._keep_items)
             while self._simplify() or self._look_inside_kernels() or self._merge_operations():
-                self._reduce(self._minimal_subject(), self._keep_smaller)
+                self._reduce(self._subject_of(self.minimal), self._keep)
             self._check_removals()
             self._run_again()
             if self._options.simplify and self._reads_modules:
@@ -81,29 +75,29 @@ class Search:
             self._reduce_others()
         except (BudgetSpentError, KeyboardInterrupt) as end:
             self.interrupted = isinstance(end, KeyboardInterrupt)
-            self.others = self.others or self.questions.others
-            self._count_runs(self._prober.ask(self.minimal, lambda done: True))
+            self.others = self.others or self._oracle.others
+            self._count_runs(self._runner.verdicts(self.minimal, lambda done: True))
             return False
         return True
 
     def _reduce(self, subject: Subject, keep: Callable[[Candidate, Sequence[int]], None]) -> None:
         """Keep the fewest items of a subject that fails."""
-        asked = SubjectQuestions(subject, self.questions)
+        subsets = SubsetOracle(subject, self._oracle)
         whole = subject.candidate(range(len(subject.items)))
 
-        def accept(stage: str, kept: Sequence[int]) -> None:
-            candidate, before = asked.candidate(kept), self.minimal.size
+        def keep_items(stage: str, kept: Sequence[int]) -> None:
+            candidate, before = subsets.candidate(kept), self.minimal.size
             assert candidate is not None
             keep(candidate, kept)
             self._end_stage(stage, before)
 
         note_survey = self._note_survey if self._options.one_by_one and subject is self._subject else None
         try:
-            reduce_items(asked, self._prober.ask(whole, bool), accept, note_survey)
+            reduce_items(subsets, self._runner.verdicts(whole, bool), keep_items, note_survey)
         except (BudgetSpentError, KeyboardInterrupt):
-            smaller = None if asked.smallest is None else asked.candidate(asked.smallest)
-            if asked.smallest is not None and smaller is not None and smaller.size < self.minimal.size:
-                accept(self.questions.stage, sorted(asked.smallest))
+            smaller = None if subsets.smallest is None else subsets.candidate(subsets.smallest)
+            if subsets.smallest is not None and smaller is not None and smaller.size < self.minimal.size:
+                keep_items(self._oracle.stage, sorted(subsets.smallest))
             raise
 
     def _note_survey(self, rows: Sequence[SurveyRow]) -> None:
@@ -113,18 +107,15 @@ class Search:
         self.kept = sorted(kept)
         self._keep(candidate)
 
-    def _keep_smaller(self, candidate: Candidate, kept: Sequence[int]) -> None:
-        self._keep(candidate)
-
-    def _keep(self, candidate: Candidate) -> None:
+    def _keep(self, candidate: Candidate, kept: Sequence[int] = ()) -> None:
         self.minimal = self.smallest_module = candidate
 
     def _simplify(self) -> bool:
         """Make the minimal graph simpler, operations left as they are; whether anything came of it."""
-        graph = self.minimal.graph
+        graph, before = self.minimal.graph, self.minimal.size
         if graph is None or not self._options.simplify:
             return False
-        self.questions.stage = "simpler graphs"
+        self._oracle.stage = "simpler graphs"
 
         def fails(module: fx.GraphModule, aliases: Mapping[int, int]) -> bool:
             try:
@@ -132,14 +123,13 @@ class Search:
             except LoweringError:
                 # Operators' own checks let types pass that their lowering refuses.
                 return False
-            return self.questions.fails(candidate)
+            return self._oracle.fails(candidate)
 
-        before = self.minimal.size
         module, aliases, titles = simplify(graph, self.minimal.aliases, fails)
         if titles:
             self._keep(self._candidate(module, aliases))
             self.simplifications += titles
-        self._end_stage(self.questions.stage, before)
+        self._end_stage(self._oracle.stage, before)
         return bool(titles)
 
     def _look_inside_kernels(self) -> bool:
@@ -147,54 +137,50 @@ class Search:
         graph = self.minimal.graph
         if graph is None or not has_kernels(graph):
             return False
-        self.questions.stage = "inside kernels"
-        expanded, before = self._expanded(graph), self.minimal.size
+        assert isinstance(self._subject, GraphSubject)
+        expanded = expand_kernels(graph, self._subject.options)
+        self._options.prepare(expanded)
         candidate = self._candidate(expanded, self.minimal.aliases)
-        fails = self.questions.fails(candidate)
+        fails = self._replace_minimal(candidate, "inside kernels", "kernels written out")
         if fails:
-            self.simplifications.append(f"kernels written out: {before} operations became {candidate.size}")
-            self._keep(candidate)
-            self.questions.count_anew(candidate.size)
-        self._end_stage(self.questions.stage, before)
+            self._oracle.count_anew(candidate.size)
         return fails
 
     def _merge_operations(self) -> bool:
         """Make one of equal operations of a minimal module, if it fails then too. Graphs are left to their modules."""
-        smaller = merged(self.minimal.module)
+        smaller = deduplicated(self.minimal.module)
         if self.minimal.graph is not None or not self._options.simplify or smaller == self.minimal.module:
             return False
-        self.questions.stage = "equal operations as one"
-        candidate, before = candidate_of(smaller), self.minimal.size
-        fails = self.questions.fails(candidate)
+        stage = "equal operations as one"
+        return self._replace_minimal(candidate_of(smaller), stage, stage)
+
+    def _replace_minimal(self, candidate: Candidate, stage: str, title: str) -> bool:
+        """Take another form of the minimal program if it fails too; whether it does."""
+        self._oracle.stage = stage
+        before = self.minimal.size
+        fails = self._oracle.fails(candidate)
         if fails:
-            self.simplifications.append(f"equal operations as one: {before} operations became {candidate.size}")
+            self.simplifications.append(f"{title}: {before} operations became {candidate.size}")
             self._keep(candidate)
-        self._end_stage(self.questions.stage, before)
+        self._end_stage(stage, before)
         return fails
 
-    def _expanded(self, graph: fx.GraphModule) -> fx.GraphModule:
-        assert isinstance(self._subject, GraphSubject)
-        expanded = expand_kernels(graph, self._subject.options)
-        self._options.prepare(expanded)
-        return expanded
-
     def _check_removals(self) -> None:
-        self.questions.stage = "removals"
-        self.removals = removals(SubjectQuestions(self._minimal_subject(), self.questions))
-        self._end_stage(self.questions.stage, self.minimal.size)
+        self._oracle.stage = "removals"
+        self.removals = removals(SubsetOracle(self._subject_of(self.minimal), self._oracle))
+        self._end_stage(self._oracle.stage, self.minimal.size)
 
     def _run_again(self) -> None:
-        runs = self._options.repeats if self.questions.criterion.runs == 1 else self.questions.criterion.runs
-        verdicts = self._prober.ask(self.minimal, lambda done: len(done) >= runs)
-        self._count_runs(verdicts)
+        runs = self._options.repeats if self._oracle.test.runs == 1 else self._oracle.test.runs
+        self._count_runs(self._runner.verdicts(self.minimal, lambda done: len(done) >= runs))
 
     def _count_runs(self, verdicts: Sequence[Verdict]) -> None:
-        self.last = Reproduction(sum(map(self.questions.criterion.accepts, verdicts)), len(verdicts))
+        self.last = Reproduction(sum(map(self._oracle.test.accepts, verdicts)), len(verdicts))
 
     def _reduce_module(self) -> None:
         """Go on with the operations of the module, and of the functions that it calls."""
         before = candidate_of(self.minimal.module).size
-        reduce_module(self.minimal, self.questions, self._keep_module)
+        reduce_module(self.minimal, self._oracle, self._keep_module)
         self._end_stage("module", before, self.smallest_module.size)
 
     def _keep_module(self, candidate: Candidate) -> None:
@@ -202,23 +188,17 @@ class Search:
 
     def _reduce_others(self) -> None:
         """Reduce what else was met, too; the operations only."""
-        self.others = self.questions.others
-        if not self._options.reduce_others:
-            return
+        self.others = self._oracle.others
         for number, other in enumerate(self.others[:_MOST_OTHERS]):
-            criterion = replace(self.questions.criterion, wanted=other.signature)
-            questions = Questions(self._prober, criterion, self.questions.watch, other.candidate.size)
-            asked = SubjectQuestions(self._subject_of(other.candidate), questions)
-            kept = reduce_items(asked, self._prober.ask(other.candidate, bool), lambda stage, kept: None)
-            smaller = asked.candidate(kept)
+            test = replace(self._oracle.test, wanted=other.signature)
+            oracle = Oracle(self._runner, test, self._oracle.on_progress, other.candidate.size)
+            subsets = SubsetOracle(self._subject_of(other.candidate), oracle)
+            smaller = subsets.candidate(reduce_items(subsets, self._runner.verdicts(other.candidate, bool)))
             assert smaller is not None
             rest = [*self.others]
             rest[number] = replace(other, candidate=smaller)
             self.others = rest
             self._end_stage(f"also seen {number + 1}", other.candidate.size, smaller.size)
-
-    def _minimal_subject(self) -> Subject:
-        return self._subject_of(self.minimal)
 
     def _subject_of(self, candidate: Candidate) -> Subject:
         if candidate.graph is None or not isinstance(self._subject, GraphSubject):
@@ -234,5 +214,5 @@ class Search:
         start, probes = self._stage_start
         now = time.monotonic()
         size = self.minimal.size if after is None else after
-        self.stages.append(Stage(name, before, size, self._prober.probes - probes, now - start))
-        self._stage_start = (now, self._prober.probes)
+        self.stages.append(Stage(name, before, size, self._runner.probes - probes, now - start))
+        self._stage_start = (now, self._runner.probes)

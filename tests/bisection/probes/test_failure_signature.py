@@ -7,11 +7,11 @@ import signal
 
 import compiler_logs
 import pytest
-from deepinfer_neuron.bisection.probes.signature import matches, signature_of, stable_message, without_program
+from deepinfer_neuron.bisection.probes.failure_signature import matches, signature_of, stable_message, without_program
 from deepinfer_neuron.bisection.probes.verdict import Outcome, Signature
 from deepinfer_neuron.compiler.targets.process import ProcessResult
 from deepinfer_neuron.errors import CompileCancelledError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LOGS = {name: text for name, text in vars(compiler_logs).items() if name.isupper()}
@@ -104,6 +104,7 @@ def test_the_line_that_names_the_cause_is_found(log, code, message):
 
 
 @pytest.mark.parametrize("log", [*LOGS.values(), ILLEGAL, WORKGROUPS, PARSED, DYNAMIC, TRACEBACK, ASSERTED])
+@settings(max_examples=25)
 @given(st.data())
 def test_other_numbers_paths_and_progress_make_no_other_signature(log, data):
     numbers = st.integers(0, 10**6)

@@ -1,4 +1,4 @@
-"""The verdicts of one bisection on disk: what was asked once is not asked again, by whatever process goes on.
+"""The memo of one bisection, on disk: what was asked once is not asked again, by whatever process goes on.
 
 One line of JSON for the start of a probe and one for its end, with or without a verdict. A probe without an end was
 killed together with this process, perhaps because of what it started: the next run asks again, and gives up some day.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -24,10 +23,8 @@ SCHEMA = 1
 
 _LOG_CHARACTERS = 4000
 
-logger = logging.getLogger("deepinfer_neuron.bisect")
 
-
-class VerdictLog:
+class Memo:
     """Verdicts by candidate and compiler, in the order in which they came; safe for threads, for one process at a time.
 
     Args:
@@ -35,7 +32,7 @@ class VerdictLog:
         compiler: identifies compiler, flags and limits: others' verdicts are kept and not used.
 
     Raises:
-        ArtifactError: another process is using it, or it is no such file.
+        ArtifactError: another process is using it, or it is not such a file.
         OSError: it cannot be written.
     """
 
@@ -53,7 +50,7 @@ class VerdictLog:
             self._file.close()
             raise
 
-    def __enter__(self) -> VerdictLog:
+    def __enter__(self) -> Memo:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
@@ -126,7 +123,7 @@ def _lines(path: Path, content: bytes) -> Iterator[dict[str, Any]]:
             yield {"compiler": line["compiler"], "candidate": line["candidate"], **line}
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactError(
-                f"{path}, line {number}, is no verdict of schema {SCHEMA} ({error}): give another --out, or remove it"
+                f"{path}, line {number}, is not a verdict of schema {SCHEMA} ({error}): give another --out or remove it"
             ) from error
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 from bisect_stand_ins import CRASH, OTHER, ModuleProbe
+from deepinfer_neuron.bisection.probes.memo import Memo
 from deepinfer_neuron.bisection.probes.probe_compiler import probe_compiler
-from deepinfer_neuron.bisection.probes.prober import Budget, Prober
+from deepinfer_neuron.bisection.probes.probe_runner import Budget, ProbeRunner
 from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
-from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
-from deepinfer_neuron.bisection.search.bisection import bisect
-from deepinfer_neuron.bisection.search.options import BisectOptions
-from deepinfer_neuron.bisection.search.progress import Progress
+from deepinfer_neuron.bisection.search.bisect import bisect
+from deepinfer_neuron.bisection.search.options import SearchOptions
+from deepinfer_neuron.bisection.search.progress import SearchProgress
 from deepinfer_neuron.bisection.search.result import BisectResult
 from deepinfer_neuron.bisection.subjects.graph_python import graph_python
 from deepinfer_neuron.bisection.subjects.graph_subject import GraphSubject
-from deepinfer_neuron.bisection.subjects.module_merging import merged
 from deepinfer_neuron.bisection.subjects.module_reader import read_module
+from deepinfer_neuron.bisection.subjects.module_rewrites import deduplicated
 from deepinfer_neuron.bisection.subjects.module_subject import ModuleSubject
 from deepinfer_neuron.bisection.subjects.subject import Candidate, Subject
 from deepinfer_neuron.compiler.lowering.lower import lower_graph
@@ -51,14 +51,14 @@ def run(
     directory: Path,
     subject: Subject,
     answer: Answer,
-    options: BisectOptions | None = None,
+    options: SearchOptions | None = None,
     jobs: int = 1,
     budget: Budget | None = None,
 ) -> tuple[BisectResult, ModuleProbe]:
     probe = ModuleProbe(answer)
     compiler = probe_compiler(None, "true {input}")
-    with VerdictLog(directory / "log.jsonl", "one") as log, Prober(probe, log, jobs, budget) as prober:
-        return bisect("attention", subject, compiler, prober, options or BisectOptions()), probe
+    with Memo(directory / "log.jsonl", "one") as memo, ProbeRunner(probe, memo, jobs, budget) as runner:
+        return bisect("attention", subject, compiler, runner, options or SearchOptions()), probe
 
 
 def crash_with(*words: str) -> Answer:
@@ -67,47 +67,49 @@ def crash_with(*words: str) -> Answer:
 
 def test_one_operation_is_found_and_made_simple(tmp_path: Path):
     result, probe = run(tmp_path, attention_subject(), crash_with(r"stablehlo\.tanh"))
-    assert [result.items[index].text.split(" = ")[1].split("(")[0] for index in result.kept] == ["aten.tanh.default"]
-    assert operators(result.minimal.graph) == ["aten.tanh.default"]
-    assert "tensor<1x1xf32>" in ModuleSubject(result.minimal.module).items[0].text
-    assert (str(result.first), str(result.last)) == ("2 of 2", "2 of 2")
-    assert result.is_minimal
+    assert [item.text.split(" = ")[1].split("(")[0] for item in result.reduction.kept_items] == ["aten.tanh.default"]
+    assert operators(result.reduction.minimal.graph) == ["aten.tanh.default"]
+    assert "tensor<1x1xf32>" in ModuleSubject(result.reduction.minimal.module).items[0].text
+    assert (str(result.failure.first), str(result.failure.last)) == ("2 of 2", "2 of 2")
+    assert result.evidence.is_minimal
     assert result.complete
-    assert result.probes == len(probe.asked)
-    assert result.signature == CRASH
-    assert result.smallest_module.size == 1
+    assert result.cost.probes == len(probe.asked)
+    assert result.failure.signature == CRASH
+    assert result.reduction.smallest_module.size == 1
 
 
 def test_a_pair_far_apart_is_found_together(tmp_path: Path):
     subject = attention_subject()
     result, _ = run(tmp_path, subject, crash_with(r"stablehlo\.dot_general", r"stablehlo\.tanh"))
-    assert [re.search(r"aten\.(\w+)", result.items[index].text)[1] for index in result.kept] == ["bmm", "tanh"]
-    assert result.is_minimal
-    assert len(result.removals) == 2
-    assert result.good is not None
-    assert result.good.size == 1
+    assert [re.search(r"aten\.(\w+)", item.text)[1] for item in result.reduction.kept_items] == ["bmm", "tanh"]
+    assert result.evidence.is_minimal
+    assert len(result.evidence.removals) == 2
+    assert result.evidence.good is not None
+    assert result.evidence.good.size == 1
 
 
 def test_the_search_goes_on_inside_a_kernel(tmp_path: Path):
     result, _ = run(tmp_path, attention_subject(), crash_with(r"stablehlo\.rsqrt"))
-    (kept,) = (result.items[index] for index in result.kept)
+    (kept,) = result.reduction.kept_items
     assert "rms_norm" in kept.text
-    assert operators(result.minimal.graph) == ["aten.rsqrt.default"]
-    assert any("kernels written out" in line for line in result.simplifications)
+    assert operators(result.reduction.minimal.graph) == ["aten.rsqrt.default"]
+    assert any("kernels written out" in line for line in result.reduction.simplifications)
 
 
 def test_a_kernel_that_fails_only_as_one_stays_one(tmp_path: Path):
     result, _ = run(tmp_path, attention_subject(), crash_with(r"stablehlo\.composite.*rms_norm"))
-    assert [one.rpartition(".")[0] for one in operators(result.minimal.graph)] == ["deepinfer.rms_norm"]
+    assert [one.rpartition(".")[0] for one in operators(result.reduction.minimal.graph)] == ["deepinfer.rms_norm"]
 
 
 def test_a_module_is_cut_without_its_graph(tmp_path: Path):
     graph = graph_of(attention, [torch.empty(4, 2048), torch.empty(4, 4096), torch.empty(128)])
     subject = ModuleSubject(lower_graph(graph, OPTIONS).bytecode)
     result, _ = run(tmp_path, subject, crash_with(r"stablehlo\.rsqrt", r"stablehlo\.tanh"))
-    names = {word for index in result.kept for word in re.findall(r"stablehlo\.\w+", result.items[index].text)}
+    names = {word for item in result.reduction.kept_items for word in re.findall(r"stablehlo\.\w+", item.text)}
     assert names == {"stablehlo.composite", "stablehlo.tanh"}
-    inner = {word for item in ModuleSubject(result.smallest_module.module).items for word in item.text.split()}
+    inner = {
+        word for item in ModuleSubject(result.reduction.smallest_module.module).items for word in item.text.split()
+    }
     assert {word for word in inner if word.startswith("stablehlo.")} == {"stablehlo.rsqrt", "stablehlo.tanh"}
 
 
@@ -118,16 +120,19 @@ def test_operations_that_a_compiler_takes_for_one_become_one(tmp_path: Path):
     text = f"func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{\n{body}\n{RETURN}\n}}"
 
     def answer(text: str) -> Signature | None:
-        as_compiled = merged(read_module(text.encode()))
+        as_compiled = deduplicated(read_module(text.encode()))
         read = re.findall(r"stablehlo\.(?:tanh|cosine) (%\w+)", _text(as_compiled))
         return CRASH if len(read) == 2 and read[0] == read[1] else None
 
     (tmp_path / "module.mlir").write_text(text)
     result, _ = run(tmp_path, ModuleSubject(tmp_path / "module.mlir"), answer)
-    assert sum(not result.items[index].is_result for index in result.kept) == 6
-    assert sorted(re.findall(r"stablehlo\.\w+", _text(result.minimal.module))) == ["stablehlo.cosine", "stablehlo.tanh"]
-    assert result.simplifications == ["equal operations as one: 6 operations became 4"]
-    assert result.is_minimal
+    assert sum(not item.is_result for item in result.reduction.kept_items) == 6
+    assert sorted(re.findall(r"stablehlo\.\w+", _text(result.reduction.minimal.module))) == [
+        "stablehlo.cosine",
+        "stablehlo.tanh",
+    ]
+    assert result.reduction.simplifications == ["equal operations as one: 6 operations became 4"]
+    assert result.evidence.is_minimal
 
 
 def test_a_compiler_that_reads_graphs_is_asked_about_graphs_alone(tmp_path: Path):
@@ -136,18 +141,18 @@ def test_a_compiler_that_reads_graphs_is_asked_about_graphs_alone(tmp_path: Path
         return Verdict(CRASH if failed else None, 0.0, "")
 
     compiler = probe_compiler(None, "true {input.py}")
-    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(probe, log) as prober:
-        result = bisect("attention", attention_subject(), compiler, prober, BisectOptions())
-    assert operators(result.minimal.graph) == ["aten.tanh.default"]
-    assert result.smallest_module == result.minimal
+    with Memo(tmp_path / "log.jsonl", "one") as memo, ProbeRunner(probe, memo) as runner:
+        result = bisect("attention", attention_subject(), compiler, runner, SearchOptions())
+    assert operators(result.reduction.minimal.graph) == ["aten.tanh.default"]
+    assert result.reduction.smallest_module == result.reduction.minimal
     assert result.complete
 
 
 def test_progress_begins_with_the_whole_program_and_counts_a_kernels_operations(tmp_path: Path):
-    seen: list[Progress] = []
+    seen: list[SearchProgress] = []
     answer = crash_with(r"stablehlo\.rsqrt")
-    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(ModuleProbe(answer), log) as prober:
-        bisect("", attention_subject(), probe_compiler(None, "true {input}"), prober, BisectOptions(), seen.append)
+    with Memo(tmp_path / "log.jsonl", "one") as memo, ProbeRunner(ModuleProbe(answer), memo) as runner:
+        bisect("", attention_subject(), probe_compiler(None, "true {input}"), runner, SearchOptions(), seen.append)
     assert (seen[0].stage, seen[0].size, seen[0].probes) == ("whole program", seen[0].total, 0)
     before = [one.stage for one in seen].index("inside kernels")
     assert seen[before].best == 1
@@ -163,8 +168,8 @@ def test_what_else_is_met_is_reduced_too(tmp_path: Path):
         return OTHER if "stablehlo.logistic" in text else None
 
     result, _ = run(tmp_path, attention_subject(), answer)
-    assert result.signature == CRASH
-    for other in result.others:
+    assert result.failure.signature == CRASH
+    for other in result.evidence.others:
         assert other.signature == OTHER
         assert operators(other.candidate.graph) == ["aten.sigmoid.default"]
 
@@ -172,11 +177,6 @@ def test_what_else_is_met_is_reduced_too(tmp_path: Path):
 def test_a_failure_that_does_not_come_is_refused(tmp_path: Path):
     with pytest.raises(BisectError, match=r"0 of 2 runs.*it compiled"):
         run(tmp_path, attention_subject(), lambda text: None)
-
-
-def test_a_failure_other_than_the_wanted_one_is_refused(tmp_path: Path):
-    with pytest.raises(BisectError, match=r"SIGSEGV.*0 of 2.*EBVF030.*--match any"):
-        run(tmp_path, attention_subject(), lambda text: CRASH, BisectOptions(wanted=OTHER))
 
 
 def test_a_compiler_that_fails_on_everything_is_refused(tmp_path: Path):
@@ -194,10 +194,10 @@ def test_a_failure_of_some_runs_is_looked_for_in_several(tmp_path: Path):
         return CRASH if runs[text] % 3 == 1 else None
 
     result, _ = run(tmp_path, attention_subject(), flaky)
-    assert operators(result.minimal.graph) == ["aten.tanh.default"]
-    assert result.first.failed < result.first.runs
-    assert result.runs > 5
-    assert 0 < result.last.failed < result.last.runs
+    assert operators(result.reduction.minimal.graph) == ["aten.tanh.default"]
+    assert result.failure.first.failed < result.failure.first.runs
+    assert result.failure.runs > 5
+    assert 0 < result.failure.last.failed < result.failure.last.runs
 
 
 def test_a_spent_budget_gives_the_best_so_far_and_the_same_command_goes_on(tmp_path: Path):
@@ -205,12 +205,12 @@ def test_a_spent_budget_gives_the_best_so_far_and_the_same_command_goes_on(tmp_p
     answer = crash_with(r"stablehlo\.dot_general", r"stablehlo\.tanh")
     first, _ = run(tmp_path, subject, answer, budget=Budget(probes=6))
     assert not first.complete
-    assert answer(_text(first.minimal.module)) == CRASH
+    assert answer(_text(first.reduction.minimal.module)) == CRASH
     second, again = run(tmp_path, subject, answer)
     assert second.complete
     straight, probe = run(tmp_path / "straight", subject, answer)
-    assert second.minimal.module == straight.minimal.module
-    assert len(again.asked) == len(probe.asked) - first.probes
+    assert second.reduction.minimal.module == straight.reduction.minimal.module
+    assert len(again.asked) == len(probe.asked) - first.cost.probes
 
 
 def test_a_budget_that_ends_within_a_stage_keeps_what_failed_there(tmp_path: Path):
@@ -222,19 +222,18 @@ def test_a_budget_that_ends_within_a_stage_keeps_what_failed_there(tmp_path: Pat
     result, _ = run(tmp_path, subject, crash_with(r"stablehlo\.tanh"), budget=Budget(probes=6))
     assert not result.complete
     assert not result.interrupted
-    assert result.minimal.size == min(point.best for point in result.history) < 64
-    assert "stablehlo.tanh" in _text(result.minimal.module)
-    assert [result.items[index].name for index in result.kept][:1] == ["%0"]
-    assert (result.last.failed, result.last.runs) == (1, 1)
+    assert result.reduction.minimal.size == min(point.best for point in result.cost.history) < 64
+    assert "stablehlo.tanh" in _text(result.reduction.minimal.module)
+    assert [item.name for item in result.reduction.kept_items][:1] == ["%0"]
+    assert (result.failure.last.failed, result.failure.last.runs) == (1, 1)
 
 
 def test_jobs_change_nothing(tmp_path: Path):
     answer = crash_with(r"stablehlo\.dot_general", r"stablehlo\.tanh")
     one, _ = run(tmp_path / "one", attention_subject(), answer)
     two, _ = run(tmp_path / "two", attention_subject(), answer, jobs=2)
-    assert two.minimal.module == one.minimal.module
-    assert two.smallest_module.module == one.smallest_module.module
-    assert (two.kept, two.simplifications, two.removals) == (one.kept, one.simplifications, one.removals)
+    assert two.reduction == one.reduction
+    assert two.evidence == one.evidence
 
 
 def _text(module: bytes) -> str:

@@ -6,13 +6,13 @@ import math
 import random
 
 import pytest
-from deepinfer_neuron.bisection.search.search import lower_bound, minimal_subset
+from deepinfer_neuron.bisection.search.minimal_subset import lower_bound, minimal_subset
 from hypothesis import given
 from hypothesis import strategies as st
 
 
-class Questions:
-    """Counts distinct questions, as a log of verdicts would."""
+class CountingOracle:
+    """Counts distinct questions, as a memo would."""
 
     def __init__(self, fails):
         self.fails = fails
@@ -27,26 +27,26 @@ class Questions:
 @given(st.integers(1, 300), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_a_set_that_fails_together_is_found_exactly_and_in_few_questions(count, size, choose: random.Random):
     planted = frozenset(choose.sample(range(count), min(size, count)))
-    questions = Questions(planted.issubset)
-    assert minimal_subset(range(count), questions) == sorted(planted)
+    oracle = CountingOracle(planted.issubset)
+    assert minimal_subset(range(count), oracle) == sorted(planted)
     k, search = len(planted), math.ceil(math.log2(count)) + 1
     # A search for each, three questions around it, and one search begun in vain for a dense failure.
-    assert len(questions.answers) <= k * (search + 3) + search
+    assert len(oracle.answers) <= k * (search + 3) + search
 
 
 @pytest.mark.parametrize(("planted", "most"), [({400}, 11), ({3, 790}, 22), ({3, 400, 790}, 34)])
 def test_a_few_of_eight_hundred(planted, most):
-    questions = Questions(planted.issubset)
-    assert minimal_subset(range(800), questions) == sorted(planted)
-    assert lower_bound(800, len(planted)) < len(questions.answers) <= most
+    oracle = CountingOracle(planted.issubset)
+    assert minimal_subset(range(800), oracle) == sorted(planted)
+    assert lower_bound(800, len(planted)) < len(oracle.answers) <= most
 
 
 @given(st.integers(1, 120), st.integers(1, 120))
 def test_a_failure_of_size_takes_two_questions_an_item(count, least):
     least = min(count, least)
-    questions = Questions(lambda chosen: len(chosen) >= least)
-    assert len(minimal_subset(range(count), questions)) == least
-    assert len(questions.answers) <= 3 * least + 2 * math.ceil(math.log2(count) + 1)
+    oracle = CountingOracle(lambda chosen: len(chosen) >= least)
+    assert len(minimal_subset(range(count), oracle)) == least
+    assert len(oracle.answers) <= 3 * least + 2 * math.ceil(math.log2(count) + 1)
 
 
 @given(st.data())
@@ -69,11 +69,11 @@ def test_a_failure_that_is_not_monotone_still_ends_one_minimal(data):
 
 
 def test_of_two_causes_the_first_is_found():
-    assert minimal_subset(range(50), Questions(lambda chosen: 7 in chosen or 30 in chosen)) == [7]
+    assert minimal_subset(range(50), CountingOracle(lambda chosen: 7 in chosen or 30 in chosen)) == [7]
 
 
 def test_items_keep_the_order_that_they_are_given_in():
-    assert minimal_subset([5, 3, 9, 1], Questions({9, 5}.issubset)) == [5, 9]
+    assert minimal_subset([5, 3, 9, 1], CountingOracle({9, 5}.issubset)) == [5, 9]
 
 
 @given(st.integers(2, 200), st.integers(1, 3), st.randoms(use_true_random=False))

@@ -1,10 +1,11 @@
-"""Put functions in the places of their calls, so that what they are made of can be told apart."""
+"""Other forms of a module: functions in the places of their calls, and one operation for several that are equal."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 from ...compiler.lowering.context import shared_context
 from .module_functions import called_by, needed_functions
@@ -36,6 +37,22 @@ def inlined(module: bytes) -> bytes:
         _erase_unused(functions)
         parsed.operation.verify()
         return bytecode(parsed)
+
+
+def deduplicated(module: bytes) -> bytes:
+    """A module without operations that compute what an earlier one does, and without those that nothing reads.
+
+    Compilers do that too, and can fail because of it. Where the entry function has none of either, the same bytes are
+    returned.
+
+    Args:
+        module: as ``read_module`` returns it.
+    """
+    with shared_context():
+        parsed = ir.Module.parse(module)
+        before = len(entry_of(parsed).operations)
+        PassManager.parse("builtin.module(cse)").run(parsed.operation)
+        return bytecode(parsed) if len(entry_of(parsed).operations) < before else module
 
 
 def _replace(call: Any, function: Any) -> None:

@@ -10,19 +10,19 @@ is not monotone costs questions and never the answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 Fails = Callable[[frozenset[int]], bool]
 """Whether a set of items fails in the wanted way. Asked again for a set, it gives the same answer."""
 
-Expect = Callable[[Sequence[frozenset[int]]], None]
+Prefetch = Callable[[Sequence[frozenset[int]]], None]
 """Told which sets may be asked for next, the likeliest first, so that answers can be looked for ahead."""
 
 _DENSE_AFTER = 2
 """So many needed items side by side, and more are looked for there first."""
 
 
-def minimal_subset(items: Sequence[int], fails: Fails, expect: Expect = lambda sets: None) -> list[int]:
+def minimal_subset(items: Sequence[int], fails: Fails, prefetch: Prefetch = lambda sets: None) -> list[int]:
     """A subset that fails and of which no item can be left out, in the order of ``items``.
 
     ``items`` must have been seen to fail together. The empty set is taken not to fail. Items that come early are
@@ -30,8 +30,8 @@ def minimal_subset(items: Sequence[int], fails: Fails, expect: Expect = lambda s
     """
     kept = sorted_like(items, items)
     while True:
-        kept = _needed(kept, fails, expect)
-        smaller = _without_one(kept, fails, expect)
+        kept = _needed(kept, fails, prefetch)
+        smaller = _without_one(kept, fails, prefetch)
         if smaller is None:
             return kept
         kept = smaller
@@ -42,18 +42,18 @@ def lower_bound(items: int, kept: int) -> float:
     return math.log2(math.comb(items, kept)) if 0 <= kept <= items else 0.0
 
 
-def sorted_like(order: Sequence[int], chosen: Sequence[int] | frozenset[int]) -> list[int]:
+def sorted_like(order: Sequence[int], chosen: Collection[int]) -> list[int]:
     """The distinct members of ``chosen`` in the order of ``order``."""
     members = set(chosen)
     return [item for item in dict.fromkeys(order) if item in members]
 
 
-def _needed(pool: list[int], fails: Fails, expect: Expect) -> list[int]:
+def _needed(pool: list[int], fails: Fails, prefetch: Prefetch) -> list[int]:
     """Items that fail together, each of which was needed when it was found; one pass from the back to the front."""
     needed: list[int] = []
     run = 0
     while pool and not (needed and fails(frozenset(needed))):
-        length = _shortest_prefix(pool, needed, fails, expect, is_dense=run >= _DENSE_AFTER)
+        length = _shortest_prefix(pool, needed, fails, prefetch, is_dense=run >= _DENSE_AFTER)
         run = run + 1 if length == len(pool) else 1
         needed.insert(0, pool[length - 1])
         pool = pool[: length - 1]
@@ -61,7 +61,7 @@ def _needed(pool: list[int], fails: Fails, expect: Expect) -> list[int]:
 
 
 def _shortest_prefix(
-    pool: Sequence[int], needed: Sequence[int], fails: Fails, expect: Expect, *, is_dense: bool
+    pool: Sequence[int], needed: Sequence[int], fails: Fails, prefetch: Prefetch, *, is_dense: bool
 ) -> int:
     """Length of the shortest prefix of ``pool`` that fails together with ``needed``, if failing is monotone.
 
@@ -76,7 +76,7 @@ def _shortest_prefix(
         # Where needed items lie side by side, steps of growing length from the end find the next one sooner.
         middle = max(failing - step, passing + 1) if is_dense else (passing + failing) // 2
         step *= 2
-        expect([prefix(middle), prefix((passing + middle) // 2), prefix((middle + failing) // 2)])
+        prefetch([prefix(middle), prefix((passing + middle) // 2), prefix((middle + failing) // 2)])
         if fails(prefix(middle)):
             failing = middle
         else:
@@ -84,11 +84,11 @@ def _shortest_prefix(
     return failing
 
 
-def _without_one(kept: Sequence[int], fails: Fails, expect: Expect) -> list[int] | None:
+def _without_one(kept: Sequence[int], fails: Fails, prefetch: Prefetch) -> list[int] | None:
     """``kept`` without the first item that is not needed; None if each is."""
     smaller = [frozenset(kept) - {item} for item in kept] if len(kept) > 1 else []
     for number, one in enumerate(smaller):
-        expect(smaller[number:])
+        prefetch(smaller[number:])
         if fails(one):
             return sorted_like(kept, one)
     return None

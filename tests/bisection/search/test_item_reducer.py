@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from bisect_stand_ins import CRASH, OTHER, NumberedSubject, StandInProbe
-from deepinfer_neuron.bisection.probes.prober import Budget, BudgetSpentError, Prober
+from deepinfer_neuron.bisection.probes.memo import Memo
+from deepinfer_neuron.bisection.probes.probe_runner import Budget, BudgetSpentError, ProbeRunner
 from deepinfer_neuron.bisection.probes.verdict import Signature, Verdict
-from deepinfer_neuron.bisection.probes.verdict_log import VerdictLog
-from deepinfer_neuron.bisection.search.criterion import Criterion
-from deepinfer_neuron.bisection.search.item_reduction import reduce_items
-from deepinfer_neuron.bisection.search.questions import Questions, SubjectQuestions
+from deepinfer_neuron.bisection.search.interestingness import Interestingness
+from deepinfer_neuron.bisection.search.item_reducer import reduce_items
+from deepinfer_neuron.bisection.search.oracle import Oracle, SubsetOracle
 from deepinfer_neuron.bisection.search.result import SurveyRow
 
 
@@ -33,11 +33,11 @@ class Run:
         self.accepted: list[tuple[str, list[int]]] = []
         self.kept: list[int] | None = None
         with (
-            VerdictLog(directory / "log.jsonl", "one") as log,
-            Prober(self.probe, log, jobs, budget) as prober,
+            Memo(directory / "log.jsonl", "one") as memo,
+            ProbeRunner(self.probe, memo, jobs, budget) as runner,
         ):
-            self.questions = Questions(prober, Criterion(CRASH), lambda progress: None, subject.operations)
-            asked = SubjectQuestions(subject, self.questions)
+            self.questions = Oracle(runner, Interestingness(CRASH), lambda progress: None, subject.operations)
+            asked = SubsetOracle(subject, self.questions)
             with suppress(BudgetSpentError):
                 self.kept = reduce_items(asked, [Verdict(CRASH, 0.0, said)], self._accept)
 
@@ -124,8 +124,8 @@ def test_every_operation_alone_is_listed_and_the_first_that_fails_is_taken(tmp_p
     subject = NumberedSubject(operations=30, groups=3)
     probe = StandInProbe(lambda items: CRASH if {13, 17} & items else OTHER if 15 in items else None)
     rows: list[SurveyRow] = []
-    with VerdictLog(tmp_path / "log.jsonl", "one") as log, Prober(probe, log) as prober:
-        asked = SubjectQuestions(subject, Questions(prober, Criterion(CRASH), lambda progress: None, 30))
+    with Memo(tmp_path / "log.jsonl", "one") as memo, ProbeRunner(probe, memo) as runner:
+        asked = SubsetOracle(subject, Oracle(runner, Interestingness(CRASH), lambda progress: None, 30))
         kept = reduce_items(asked, (), lambda stage, kept: None, rows.extend)
     assert kept == [13]
     assert [row.items for row in rows] == [(number,) for number in range(10, 20)]

@@ -19,7 +19,7 @@ from .verdict import Signature
 
 Match = Literal["signature", "code", "any"]
 
-RULES = 2
+SIGNATURE_RULES = 2
 """Counts changes of what is kept of a message: signatures that were made by other rules are not compared."""
 
 _SHELL_SIGNALS = frozenset(range(128 + 1, 128 + 32))

@@ -1,4 +1,4 @@
-"""When a candidate counts as failing in the wanted way."""
+"""The interestingness test: when a candidate counts as failing in the wanted way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..probes.signature import Match, matches
+from ..probes.failure_signature import Match, matches
 from ..probes.verdict import Signature, Verdict
 
 WRONG_PASSES = 0.01
@@ -14,7 +14,7 @@ WRONG_PASSES = 0.01
 
 
 @dataclass(frozen=True)
-class Criterion:
+class Interestingness:
     """A failure, and how to tell whether a candidate has it.
 
     Attributes:
@@ -34,13 +34,13 @@ class Criterion:
             return False
         return self.wanted is None or matches(self.wanted, seen, self.match)
 
-    def failed(self, verdicts: Sequence[Verdict]) -> bool:
+    def holds(self, verdicts: Sequence[Verdict]) -> bool:
         """Whether a candidate with these runs fails in the wanted way."""
         return any(map(self.accepts, verdicts))
 
-    def is_enough(self, verdicts: Sequence[Verdict]) -> bool:
-        """Whether these runs answer the question: the failure was seen, or was not seen often enough."""
-        return len(verdicts) >= self.runs or self.failed(verdicts)
+    def is_decided(self, verdicts: Sequence[Verdict]) -> bool:
+        """Whether these runs suffice: the failure was seen, or was not seen often enough."""
+        return len(verdicts) >= self.runs or self.holds(verdicts)
 
 
 def runs_for_rate(failed: int, runs: int) -> int:

@@ -1,4 +1,4 @@
-"""Verdicts on candidates: from the log, or by running the compiler, several at once if wished.
+"""Verdicts on candidates: from the memo, or by running the compiler, several at once if wished.
 
 The caller names the candidates that it may ask for next, and idle threads look at them. Answers do not depend on that:
 each is a fact about one candidate.
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from ..subjects.subject import Candidate
+from .memo import Memo
 from .verdict import Signature, Verdict
-from .verdict_log import VerdictLog
 
 Probe = Callable[[Candidate, threading.Event], Verdict]
 """Gives a candidate to the compiler, from any thread; raises CompileCancelledError once the event is set."""
@@ -44,34 +44,34 @@ class _Running:
     cancel: threading.Event = field(default_factory=threading.Event)
 
 
-class Prober:
+class ProbeRunner:
     """Runs probes and keeps their verdicts. One thread asks; close it when done.
 
     Attributes:
         probes: runs of the compiler that were started.
-        known: questions that the log answered.
+        known: answers from the memo.
         jobs: probes that run at once.
 
     Args:
         probe: runs the compiler once.
-        log: what is known, and where verdicts are kept.
+        memo: what is known, and where verdicts are kept.
         jobs: probes that run at once.
         budget: after which BudgetSpentError is raised instead of starting another probe.
     """
 
-    def __init__(self, probe: Probe, log: VerdictLog, jobs: int = 1, budget: Budget | None = None):
+    def __init__(self, probe: Probe, memo: Memo, jobs: int = 1, budget: Budget | None = None):
         self.probes = 0
         self.known = 0
         self.budget = budget or Budget()
         self._probe = probe
-        self._log = log
+        self._memo = memo
         self.jobs = jobs
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="probe")
         self._running: dict[str, _Running] = {}
         self._counter = threading.Lock()
         self._begun = time.monotonic()
 
-    def __enter__(self) -> Prober:
+    def __enter__(self) -> ProbeRunner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
@@ -82,13 +82,13 @@ class Prober:
         """Since it was made."""
         return time.monotonic() - self._begun
 
-    def ask(self, candidate: Candidate, is_enough: IsEnough) -> list[Verdict]:
+    def verdicts(self, candidate: Candidate, is_enough: IsEnough) -> list[Verdict]:
         """Verdicts on a candidate, as many as are enough.
 
         Raises:
             BudgetSpentError: a probe would be needed, and the budget is spent.
         """
-        known = self._log.verdicts(candidate.digest)
+        known = self._memo.verdicts(candidate.digest)
         if is_enough(known):
             self.known += 1
             return known
@@ -96,13 +96,13 @@ class Prober:
             self._drop(keep=())
         verdicts = self._wait(self._start(candidate, is_enough).verdicts)
         del self._running[candidate.digest]
-        return verdicts if is_enough(verdicts) else self.ask(candidate, is_enough)
+        return verdicts if is_enough(verdicts) else self.verdicts(candidate, is_enough)
 
-    def expect(self, candidates: Sequence[Candidate], is_enough: IsEnough) -> None:
+    def prefetch(self, candidates: Sequence[Candidate], is_enough: IsEnough) -> None:
         """Let idle threads look at the first of these that are not known, and stop looking at any others."""
         if self.jobs == 1:
             return
-        unknown = {one.digest: one for one in candidates if not is_enough(self._log.verdicts(one.digest))}
+        unknown = {one.digest: one for one in candidates if not is_enough(self._memo.verdicts(one.digest))}
         chosen = list(unknown.values())[: self.jobs]
         self._drop(keep=[one.digest for one in chosen])
         for candidate in chosen:
@@ -138,18 +138,18 @@ class Prober:
 
     def _run(self, candidate: Candidate, is_enough: IsEnough, cancel: threading.Event) -> list[Verdict]:
         digest = candidate.digest
-        if not self._log.verdicts(digest) and self._log.interrupted(digest) >= _MOST_INTERRUPTIONS:
-            self._log.end(digest, _interrupted(self._log.interrupted(digest)))
-        while not is_enough(self._log.verdicts(digest)):
+        if not self._memo.verdicts(digest) and self._memo.interrupted(digest) >= _MOST_INTERRUPTIONS:
+            self._memo.end(digest, _interrupted(self._memo.interrupted(digest)))
+        while not is_enough(self._memo.verdicts(digest)):
             self._count_probe()
-            self._log.start(digest)
+            self._memo.start(digest)
             try:
                 verdict = self._probe(candidate, cancel)
             except BaseException:
-                self._log.cancel(digest)
+                self._memo.cancel(digest)
                 raise
-            self._log.end(digest, verdict)
-        return self._log.verdicts(digest)
+            self._memo.end(digest, verdict)
+        return self._memo.verdicts(digest)
 
     def _count_probe(self) -> None:
         with self._counter:
