@@ -123,8 +123,9 @@ def _show_steps(result: CompileResult, explain: bool, path: Path | None) -> None
     from ..explain.tables import step_tables, summary_table
 
     for table in [table for step in result.steps if explain for table in step_tables(step)]:
-        print_table(*table)
-    print_table(*summary_table(result.steps))
+        print_table(table.title, table.columns, table.rows)
+    summary = summary_table(result.steps)
+    print_table(summary.title, summary.columns, summary.rows)
     if path is not None:
         write_picture(path, result.steps)
         print(f"{path}: the regions as a picture")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..errors import DeepInferNeuronError, InputError
@@ -44,7 +44,7 @@ def print_now(line: str) -> None:
     print(line, flush=True)
 
 
-def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     """A line and a table on stdout; numbers are right-aligned."""
     from rich.console import Console
     from rich.table import Table

@@ -1,21 +1,20 @@
-"""A compiled step as tables of text: (title, columns, rows)."""
+"""A compiled step as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..reporting import Table
 from .connections import connect
-from .drawing import size_text
+from .sizes import size_text
 from .step import ExplainedRegion, ExplainedStep
-
-Table = tuple[str, tuple[str, ...], list[tuple[object, ...]]]
 
 DIGEST_LENGTH = 12
 
 
 def summary_table(steps: Sequence[ExplainedStep]) -> Table:
     """One row a batch size; programs that a larger batch size has made cost no time again."""
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (
             step.batch_size,
             step.nodes,
@@ -43,7 +42,7 @@ def summary_table(steps: Sequence[ExplainedStep]) -> Table:
         "lower s",
         "compiler s",
     )
-    return f"Compiled in mode {modes}", columns, rows
+    return Table(f"Compiled in mode {modes}", columns, rows)
 
 
 def step_tables(step: ExplainedStep) -> list[Table]:
@@ -52,10 +51,8 @@ def step_tables(step: ExplainedStep) -> list[Table]:
 
 
 def _passes(step: ExplainedStep) -> Table:
-    rows: list[tuple[object, ...]] = [
-        (record.number, record.name, record.changed, f"{record.seconds * 1e3:.1f}") for record in step.passes
-    ]
-    return f"Batch {step.batch_size}: passes", ("no.", "pass", "changed", "ms"), rows
+    rows = [(record.number, record.name, record.changed, f"{record.seconds * 1e3:.1f}") for record in step.passes]
+    return Table(f"Batch {step.batch_size}: passes", ("no.", "pass", "changed", "ms"), rows)
 
 
 def _regions(step: ExplainedStep) -> Table:
@@ -64,7 +61,7 @@ def _regions(step: ExplainedStep) -> Table:
         received[handoff.user] += handoff.bytes
     caches = connect(step).caches
     uses = {program.number: program.uses for program in step.programs}
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (
             region.number,
             region.name,
@@ -80,7 +77,7 @@ def _regions(step: ExplainedStep) -> Table:
         for region in step.regions
     ]
     columns = ("no.", "region", "program", "nodes", "weights", "slots", "values", "received", "outputs", "caches")
-    return f"Batch {step.batch_size}: regions; * marks caches that are written", columns, rows
+    return Table(f"Batch {step.batch_size}: regions; * marks caches that are written", columns, rows)
 
 
 def _program(region: ExplainedRegion, uses: int) -> str:
@@ -88,7 +85,7 @@ def _program(region: ExplainedRegion, uses: int) -> str:
 
 
 def _programs(step: ExplainedStep) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows = [
         (
             f"P{program.number}",
             program.digest[:DIGEST_LENGTH],
@@ -103,4 +100,4 @@ def _programs(step: ExplainedStep) -> Table:
         f"capture {step.capture_s:.1f} s, passes {step.passes_s:.1f} s, lowering {step.lowering_s:.1f} s, "
         f"compiler {step.compile_s:.1f} s"
     )
-    return title, ("program", "digest", "used by", "size", "compiler s"), rows
+    return Table(title, ("program", "digest", "used by", "size", "compiler s"), rows)

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 from deepinfer_neuron.errors import InputError
+from deepinfer_neuron.explain.drawing.svg import to_svg
 from deepinfer_neuron.explain.page import to_page, write_picture
 from deepinfer_neuron.explain.picture import draw_step
-from deepinfer_neuron.explain.svg import to_svg
 from deepinfer_neuron.explain.tables import step_tables, summary_table
 from explained_steps import make_step
 
@@ -65,19 +65,19 @@ def test_other_files_and_nothing_to_draw_are_refused(layered_step, tmp_path):
 
 def test_tables_count_passes_regions_and_programs(layered_step):
     passes, regions, programs = step_tables(layered_step)
-    assert passes[2] == [(0, "mark_stages", 2, "12.5")]
-    assert [row[1:3] for row in regions[2]][:2] == [("embed", "P1"), ("layers.0.attention", "P2, used 2x")]
-    assert [row[-1] for row in regions[2]] == ["-", "cache.window*", "-", "cache.window, cache.state*", "-", "-"]
-    assert [row[7] for row in regions[2]] == ["0 B", "256 B", "256 B", "768 B", "512 B", "256 B"]
-    assert [row[2] for row in programs[2]] == [1, 2, 2, 1]
-    assert "4 programs for 6 regions" in programs[0]
+    assert passes.rows == [(0, "mark_stages", 2, "12.5")]
+    assert [row[1:3] for row in regions.rows][:2] == [("embed", "P1"), ("layers.0.attention", "P2, used 2x")]
+    assert [row[-1] for row in regions.rows] == ["-", "cache.window*", "-", "cache.window, cache.state*", "-", "-"]
+    assert [row[7] for row in regions.rows] == ["0 B", "256 B", "256 B", "768 B", "512 B", "256 B"]
+    assert [row[2] for row in programs.rows] == [1, 2, 2, 1]
+    assert "4 programs for 6 regions" in programs.title
 
 
 def test_the_summary_has_a_row_for_each_batch_size(layered_step):
-    title, columns, rows = summary_table([make_step(["only"], [1]), layered_step])
-    assert title == "Compiled in mode regions"
+    summary = summary_table([make_step(["only"], [1]), layered_step])
+    assert summary.title == "Compiled in mode regions"
     counts = ("nodes", "regions", "programs", "stored", "size")
-    assert [[row[columns.index(name)] for name in counts] for row in rows] == [
+    assert [[row[summary.columns.index(name)] for name in counts] for row in summary.rows] == [
         [3, 1, 1, 1, "2.0 KiB"],
         [18, 6, 4, 1, "8.0 KiB"],
     ]
