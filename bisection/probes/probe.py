@@ -67,7 +67,10 @@ class CompileProbe:
 
     def _run(self, directory: Path, cancel: threading.Event) -> ProcessResult:
         environment = environment_with(self.compiler.environment)
-        return run_process(self.compiler.words(), directory, self.limits, cancel, environment)
+        result = run_process(self.compiler.words(), directory, self.limits, cancel, environment)
+        if result.outcome == "cancelled":
+            raise CompileCancelledError(f"{self.compiler.name}: cancelled after {result.seconds:.1f} s")
+        return result
 
     def _without_program(self, directory: Path) -> Signature | None:
         if not self.compiler.output_name:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .diagnostics import Diagnostic, describe, find_cause, parse_diagnostics
+from .diagnostics import Diagnostic, find_cause, parse_diagnostics
 from .error_codes import BISECT
+from .explanation import describe
 from .process import ProcessResult
 
 _NAMED_OPERATION = re.compile(r"\b[Oo]p(?:eration|code) \(?([a-z][\w-]*)")

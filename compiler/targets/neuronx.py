@@ -17,6 +17,7 @@ from ...settings import ModuleFormat, settings
 from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
 from ..lowering.options import KernelTarget, LoweringOptions, Numerics, device_options
+from .explanation import meaning_of
 from .failure_report import FailedRun, report_failure
 from .flags import CompilerFlags
 from .neuron_compiler import find_compiler
@@ -149,7 +150,7 @@ def is_intermittent(run: FailedRun) -> bool:
     """Whether another try may succeed: an internal error, or a damaged program. A refusal is final."""
     if run.damage:
         return True
-    meaning = run.cause.meaning if run.cause else None
+    meaning = meaning_of(run.cause) if run.cause else None
     return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from deepinfer_neuron.bisection.probes.signature import signature_of
-from deepinfer_neuron.bisection.report.repro import body
-from deepinfer_neuron.compiler.targets.process import ProcessResult
+from deepinfer_neuron.bisection.report.script_source import script_source
+from deepinfer_neuron.compiler.targets.supervision import ProcessResult
 
 QUOTED = runpy.run_path(str(Path(__file__).parents[2] / "compiler" / "targets" / "test_diagnostics.py"))
 LOGS = {name: text for name, text in QUOTED.items() if name.isupper() and isinstance(text, str) and "\n" in text}
@@ -24,7 +24,7 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def script(tmp_path_factory) -> dict:
     path = tmp_path_factory.mktemp("script") / "script.py"
-    path.write_text(body())
+    path.write_text(script_source())
     return runpy.run_path(str(path))
 
 
@@ -45,4 +45,4 @@ def test_every_output_gets_the_same_signature(script, log, outcome, status):
 
 def test_what_codes_mean_here_is_not_told_the_compilers_makers(script):
     assert "DOCUMENTED" not in script
-    assert "deepinfer-neuron bisect" not in body()
+    assert "deepinfer" not in script_source()
