@@ -13,17 +13,18 @@ from . import standalone
 MODULES: tuple[ModuleType, ...] = (process_group, supervision, diagnostics, verdict, signature, standalone)
 """Each after those that it imports. They use the standard library alone, and no two of them define one name."""
 
-_FUTURE = "from __future__ import annotations"
-
 
 def script_source() -> str:
     """The source of ``MODULES`` without what they import of each other."""
-    return "\n\n".join([_FUTURE, *(_without_own_imports(inspect.getsource(module)) for module in MODULES)])
+    return "\n".join(["from __future__ import annotations", *map(_section, MODULES)])
 
 
-def _without_own_imports(source: str) -> str:
+def _section(module: ModuleType) -> str:
+    source = inspect.getsource(module)
     dropped: set[int] = set()
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.ImportFrom) and (statement.level or statement.module == "__future__"):
             dropped |= set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
-    return "\n".join(line for number, line in enumerate(source.splitlines(), 1) if number not in dropped)
+    kept = (line for number, line in enumerate(source.splitlines(), 1) if number not in dropped)
+    name = module.__name__.rpartition(".")[2]
+    return "\n".join(["", "", f"# {f' {name}.py ':-^116}", "", *kept, ""])

@@ -23,8 +23,7 @@ from deepinfer_neuron.compiler.targets.diagnostics import (
     normalise_message,
     parse_diagnostics,
 )
-from deepinfer_neuron.compiler.targets.error_codes import BISECT
-from deepinfer_neuron.compiler.targets.explanation import describe, meaning_of
+from deepinfer_neuron.compiler.targets.explanation import meaning_of
 
 
 def only(text: str) -> Diagnostic:
@@ -161,19 +160,6 @@ def test_much_noise_around_an_error_does_not_hide_it(noise):
 def test_the_ends_of_an_output_of_many_megabytes_are_read():
     filler = "nothing to see\n" * 700_000
     assert [one.code for one in parse_diagnostics(ASSERTION + filler + SORT)] == ["ITRF901", "EVRF029"]
-
-
-def test_the_description_says_what_to_type_next():
-    text = describe(only(PARTITIONS.replace("[INTERNAL_ERROR]", "model/moe.py:80: [INTERNAL_ERROR]")))
-    assert text.startswith("NCC_IBIR297 at model/moe.py:80: For specific instructions")
-    assert f"next: {BISECT}" in text and "deepinfer-neuron bisect" in text
-    assert "instruction: I-3776" in text
-
-
-def test_older_codes_are_titled_as_they_were_printed():
-    assert describe(only(LEGACY)).startswith("TEN404: ")
-    assert describe(only(KILLED)).startswith("F137: ")
-    assert describe(Diagnostic("", "gone")) == "gone"
 
 
 def test_a_normalised_message_has_no_numbers_paths_and_names():
