@@ -1,8 +1,8 @@
-"""How work says what it is doing, and what it found."""
+"""How work says what it is doing, and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 Say = Callable[[str], None]
@@ -21,4 +21,4 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]]
+    rows: tuple[tuple[object, ...], ...]

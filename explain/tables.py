@@ -14,7 +14,7 @@ DIGEST_LENGTH = 12
 
 def summary_table(steps: Sequence[ExplainedStep]) -> Table:
     """One row a batch size; programs that a larger batch size has made cost no time again."""
-    rows = [
+    rows = tuple(
         (
             step.batch_size,
             step.nodes,
@@ -28,7 +28,7 @@ def summary_table(steps: Sequence[ExplainedStep]) -> Table:
             f"{step.compile_s:.1f}",
         )
         for step in steps
-    ]
+    )
     modes = ", ".join(sorted({step.mode for step in steps}))
     columns = (
         "batch",
@@ -51,7 +51,7 @@ def step_tables(step: ExplainedStep) -> list[Table]:
 
 
 def _passes(step: ExplainedStep) -> Table:
-    rows = [(record.number, record.name, record.changed, f"{record.seconds * 1e3:.1f}") for record in step.passes]
+    rows = tuple((record.number, record.name, record.changed, f"{record.seconds * 1e3:.1f}") for record in step.passes)
     return Table(f"Batch {step.batch_size}: passes", ("no.", "pass", "changed", "ms"), rows)
 
 
@@ -61,7 +61,7 @@ def _regions(step: ExplainedStep) -> Table:
         received[handoff.user] += handoff.bytes
     caches = connect(step).caches
     uses = {program.number: program.uses for program in step.programs}
-    rows = [
+    rows = tuple(
         (
             region.number,
             region.name,
@@ -75,7 +75,7 @@ def _regions(step: ExplainedStep) -> Table:
             ", ".join(use.cache + "*" * use.updates for use in caches.get(region.number, ())) or "-",
         )
         for region in step.regions
-    ]
+    )
     columns = ("no.", "region", "program", "nodes", "weights", "slots", "values", "received", "outputs", "caches")
     return Table(f"Batch {step.batch_size}: regions; * marks caches that are written", columns, rows)
 
@@ -85,7 +85,7 @@ def _program(region: ExplainedRegion, uses: int) -> str:
 
 
 def _programs(step: ExplainedStep) -> Table:
-    rows = [
+    rows = tuple(
         (
             f"P{program.number}",
             program.digest[:DIGEST_LENGTH],
@@ -94,7 +94,7 @@ def _programs(step: ExplainedStep) -> Table:
             f"{program.seconds:.2f}",
         )
         for program in step.programs
-    ]
+    )
     title = (
         f"Batch {step.batch_size}: {len(step.programs)} programs for {len(step.regions)} regions, mode {step.mode}; "
         f"capture {step.capture_s:.1f} s, passes {step.passes_s:.1f} s, lowering {step.lowering_s:.1f} s, "

@@ -28,7 +28,7 @@ def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
     return text if len(text) <= _TITLE_CHARACTERS else f"{text[: _TITLE_CHARACTERS - 1]}…"
 
 
-def summary_rows(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list[tuple[str, str]]:
+def summary_rows(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> tuple[tuple[str, str], ...]:
     """Names and values of everything that fits a line."""
     rows = [
         ("failure", str(result.signature)),
@@ -46,7 +46,7 @@ def summary_rows(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> 
         ("first wrong", first_wrong(result)),
         ("versions", versions()),
     ]
-    return [(name, value) for name, value in rows if value]
+    return tuple((name, value) for name, value in rows if value)
 
 
 def first_wrong(result: BisectResult) -> str:

@@ -42,7 +42,7 @@ def report_text(
     places = tuple((f"`{line}`", _code(text)) for line, text in model_lines(result))
     lines += _table(Table("Lines of the model", ("line", "operation"), places))
     for table in tables_of(result):
-        rows = [tuple(_cell(str(cell)) for cell in row) for row in table.rows]
+        rows = tuple(tuple(_cell(str(cell)) for cell in row) for row in table.rows)
         lines += _table(Table(table.title, table.columns, rows))
     if result.simplifications:
         lines += _section("What was made simpler", (f"* {_inline(one)}" for one in result.simplifications))

@@ -65,7 +65,7 @@ def test_other_files_and_nothing_to_draw_are_refused(layered_step, tmp_path):
 
 def test_tables_count_passes_regions_and_programs(layered_step):
     passes, regions, programs = step_tables(layered_step)
-    assert passes.rows == [(0, "mark_stages", 2, "12.5")]
+    assert passes.rows == ((0, "mark_stages", 2, "12.5"),)
     assert [row[1:3] for row in regions.rows][:2] == [("embed", "P1"), ("layers.0.attention", "P2, used 2x")]
     assert [row[-1] for row in regions.rows] == ["-", "cache.window*", "-", "cache.window, cache.state*", "-", "-"]
     assert [row[7] for row in regions.rows] == ["0 B", "256 B", "256 B", "768 B", "512 B", "256 B"]

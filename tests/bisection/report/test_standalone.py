@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
+import compiler_logs
 import pytest
 from deepinfer_neuron.bisection.probes.signature import signature_of
 from deepinfer_neuron.bisection.report.script_source import script_source
 from deepinfer_neuron.compiler.targets.supervision import ProcessResult
 
-QUOTED = runpy.run_path(str(Path(__file__).parents[2] / "compiler" / "targets" / "test_diagnostics.py"))
-LOGS = {name: text for name, text in QUOTED.items() if name.isupper() and isinstance(text, str) and "\n" in text}
+LOGS = {name: text for name, text in vars(compiler_logs).items() if name.isupper() and "\n" in text}
 OTHERS = {
     "mlir": "module.mlir:7:5: error: no room for tensor<4xf32>: %0 = stablehlo.sort(%1)\nnote: see\n",
     "assertion": "x.cpp:17: void f(int): Assertion `rank < 5' failed.\nAborted\n",

@@ -28,7 +28,7 @@ def test_a_value_that_is_missing_is_an_error():
 
 
 def test_cells_are_escaped_and_numbers_stand_right():
-    steps = [{"batch_size": 1, "picture": "", "tables": [Table("t", ("<i>", "n"), [("<b>", 1024)])]}]
+    steps = [{"batch_size": 1, "picture": "", "tables": [Table("t", ("<i>", "n"), (("<b>", 1024),))]}]
     page = render("explain/steps.html.jinja", title="", sections=steps)
     assert "<tr><th>&lt;i&gt;</th><th>n</th></tr>" in page
     assert '<tr><td>&lt;b&gt;</td><td class="number">1024</td></tr>' in page
