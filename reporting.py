@@ -14,7 +14,13 @@ Count = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, and rows with a value for each of them."""
+    """Rows with a cell for each column; cells that are numbers are shown at the right of their column.
+
+    Attributes:
+        title: a line above it; empty for none.
+        columns: their names; none for rows that speak for themselves.
+        rows: what is in them, from top to bottom.
+    """
 
     title: str
     columns: tuple[str, ...]

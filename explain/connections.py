@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .drawing import size_text
+from .sizes import size_text
 from .step import CacheUse, ExplainedStep, Handoff
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from math import log2
 
 from .connections import Connection, Connections, connect
-from .drawing import Box, Dot, Drawing, Line, Shape, Text, fit_text, size_text, text_width
+from .drawing.shapes import Box, Dot, Drawing, Line, Shape, Text, fit_text, text_width
 from .placement import BOX_HEIGHT, BOX_WIDTH, LABEL_LIMIT, LABEL_SIZE, MARGIN, Placement, place
 from .rows import Row, arrange_rows
+from .sizes import size_text
 from .step import ExplainedProgram, ExplainedRegion, ExplainedStep
 
 COLOURS = 10
@@ -80,9 +81,9 @@ def _regions(step: ExplainedStep, rows: list[Row], placement: Placement) -> Iter
     labels = [label for row in rows for label in row.labels]
     for region, label, box in zip(step.regions, labels, placement.boxes, strict=True):
         program = programs[region.program]
-        shared = " shared" if program.uses > 1 else ""
+        strong = " strong" if program.uses > 1 else ""
         title = _region_title(step, region, program)
-        yield Box(box.x, box.y, box.width, box.height, f"region {colours[program.number]}{shared}", title)
+        yield Box(box.x, box.y, box.width, box.height, f"{colours[program.number]}{strong}", title)
         inside = BOX_WIDTH - 2 * PADDING
         yield Text(box.x + PADDING, box.y + 19, fit_text(label, inside, LABEL_SIZE), LABEL_SIZE, "name")
         badge = f"used {program.uses}x" if program.uses > 1 else ""

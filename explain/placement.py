@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .connections import Connections, Lane, assign_tracks
-from .drawing import Box, text_width
+from .drawing.shapes import Box, text_width
 from .rows import Row
 
 MARGIN = 24.0

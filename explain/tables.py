@@ -1,4 +1,4 @@
-"""A compiled step as tables for a terminal."""
+"""A compiled step as tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..reporting import Table
 from .connections import connect
-from .drawing import size_text
+from .sizes import size_text
 from .step import ExplainedRegion, ExplainedStep
 
 DIGEST_LENGTH = 12

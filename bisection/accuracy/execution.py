@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ...compiler.targets.process import ProcessLimits, ProcessResult, run_process
-from ...errors import DeviceError
+from ...errors import CompileCancelledError, DeviceError
 from ...runtime.artifacts import TensorType
 from ..subjects.values import Value
 from .execute_process import NO_DEVICE, REQUEST, RESULTS, TENSOR
@@ -84,11 +84,14 @@ def execute(
         directory: an empty one for the process to work in.
 
     Raises:
+        CompileCancelledError: ``cancel`` was set.
         DeviceError: the device is not there.
         ConfigError: the process cannot be started.
     """
     write_request(run, files, directory)
     result = run_process([*command, str(directory)], directory, limits, cancel)
+    if result.outcome == "cancelled":
+        raise CompileCancelledError(f"{run.target}: cancelled after {result.seconds:.1f} s")
     if result.outcome == "error" and result.status == NO_DEVICE:
         raise DeviceError(result.output.strip().removeprefix("error: "))
     if result.outcome != "ok":

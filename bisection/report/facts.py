@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from ...reporting import Table
 from ..search.oracle import COMPILES
 from ..search.result import BisectResult
 from .minimal_graph import GraphNode, operators_of
@@ -15,15 +15,6 @@ from .repro import ReproRun
 _PACKAGES = ("torch", "jaxlib", "deepinfer-neuron")
 _TITLE_OPERATORS = 4
 _TITLE_CHARACTERS = 120
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, names of columns, and rows with as many cells; without rows it is left out."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
@@ -37,7 +28,7 @@ def title_of(result: BisectResult, nodes: tuple[GraphNode, ...]) -> str:
     return text if len(text) <= _TITLE_CHARACTERS else f"{text[: _TITLE_CHARACTERS - 1]}…"
 
 
-def facts_of(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list[tuple[str, str]]:
+def summary_rows(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> tuple[tuple[str, str], ...]:
     """Names and values of everything that fits a line."""
     rows = [
         ("failure", str(result.failure.signature)),
@@ -58,7 +49,7 @@ def facts_of(result: BisectResult, recipe: Recipe, run: ReproRun | None) -> list
         ("first wrong", first_wrong(result)),
         ("versions", versions()),
     ]
-    return [(name, value) for name, value in rows if value]
+    return tuple((name, value) for name, value in rows if value)
 
 
 def first_wrong(result: BisectResult) -> str:

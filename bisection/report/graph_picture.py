@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...explain.drawing import Box, Drawing, Line, Shape, Text, fit_text, text_width
+from ...explain.drawing.shapes import Box, Drawing, Line, Shape, Text, fit_text, text_width
 from .minimal_graph import GraphNode
 
 MOST_NODES = 80
 """Larger graphs, as a search leaves that was ended early, are better read as text."""
 
+OPERATION, GIVEN = "colour2", "colourless"
 MARGIN = 14.0
 NODE_HEIGHT, NODE_GAP = 40.0, 24.0
 TEXT_SIZE, PADDING, TEXT_LIMIT = 11.0, 9.0, 300.0
@@ -163,10 +164,10 @@ def _boxes(nodes: Sequence[GraphNode], level: _Level, widths: Mapping[int, float
             continue
         node, width = nodes[slot.node], widths[slot.node]
         x = level.middles[slot] - width / 2
-        style = "operation" if node.is_operation else "given"
+        style = OPERATION if node.is_operation else GIVEN
         lines = [node.operator, f"{node.name} : {node.type}", node.line, "returned" if node.is_returned else ""]
         title = "\n".join(line for line in lines if line)
-        yield Box(x, level.top, width, NODE_HEIGHT, f"{style} returned" if node.is_returned else style, title)
+        yield Box(x, level.top, width, NODE_HEIGHT, f"{style} strong" if node.is_returned else style, title)
         operator, type_ = _texts(node)
         yield Text(x + PADDING, level.top + 16, operator, TEXT_SIZE, "name")
-        yield Text(x + PADDING, level.top + 31, type_, TEXT_SIZE, "note")
+        yield Text(x + PADDING, level.top + 31, type_, TEXT_SIZE, "detail")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import log2
 
-from ...explain.drawing import Dot, Drawing, Line, Point, Shape, Text
+from ...explain.drawing.shapes import Dot, Drawing, Line, Point, Shape, Text
 from ..search.result import HistoryPoint
 
 WIDTH, HEIGHT = 760.0, 280.0
@@ -65,10 +65,10 @@ def _axes(scale: _Scale, most_probes: int, largest: int) -> Iterator[Shape]:
     for power in range(0, int(log2(max(1, largest))) + 1, 1 + int(log2(max(1, largest))) // _TICKS):
         _, y = scale.at(0, 2**power)
         yield Line(((left, y), (right, y)), 0.5, "grid")
-        yield Text(left - 6, y + TEXT_SIZE / 3, f"{2**power:,}", TEXT_SIZE, "note", "end")
+        yield Text(left - 6, y + TEXT_SIZE / 3, f"{2**power:,}", TEXT_SIZE, "detail", "end")
     step = max(1, -(-most_probes // _TICKS))
     for probes in range(0, most_probes + 1, step):
         x, _ = scale.at(probes, 1)
-        yield Text(x, bottom + 14, f"{probes:,}", TEXT_SIZE, "note", "middle")
-    yield Text((left + right) / 2, HEIGHT - 8, "probes", TEXT_SIZE, "note", "middle")
-    yield Text(left, top - 10, "operations", TEXT_SIZE, "note", "middle")
+        yield Text(x, bottom + 14, f"{probes:,}", TEXT_SIZE, "detail", "middle")
+    yield Text((left + right) / 2, HEIGHT - 8, "probes", TEXT_SIZE, "detail", "middle")
+    yield Text(left, top - 10, "operations", TEXT_SIZE, "detail", "middle")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
-from ...explain.drawing import Box, Drawing, Line, Point, Shape, Text, fit_text
+from ...explain.drawing.shapes import Box, Drawing, Line, Point, Shape, Text, fit_text
 from ..subjects.subject import Item
 
 CELL, GAP = 9.0, 2.0
@@ -41,7 +41,7 @@ def _place(items: Sequence[Item]) -> tuple[list[Point], list[Text], float]:
         count = len(list(members))
         if group:
             label = fit_text(group, LABEL_WIDTH - GAP, LABEL_SIZE)
-            labels.append(Text(MARGIN, y + CELL - 1, label, LABEL_SIZE, "note"))
+            labels.append(Text(MARGIN, y + CELL - 1, label, LABEL_SIZE, "detail"))
         for number in range(count):
             row, column = divmod(number, COLUMNS)
             cells.append((MARGIN + LABEL_WIDTH + column * (CELL + GAP), y + row * (CELL + GAP)))
@@ -62,7 +62,7 @@ def _joints(items: Sequence[Item], kept: Sequence[int], cells: Sequence[Point]) 
     for before, number in pairwise([-1, *kept]):
         sources = [one for one in items[number].reads if one in kept]
         for source in sources or ([before] if before >= 0 else []):
-            style = "reads" if sources else "next"
+            style = "joined" if sources else "next"
             title = f"{items[source].name} → {items[number].name}"
             yield Line((_middle(cells[source]), _middle(cells[number])), 1.5, style, title)
 

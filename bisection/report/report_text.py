@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ...reporting import Table
 from ..search.result import BisectResult
-from .facts import Table, facts_of, model_lines, tables_of, title_of
+from .facts import model_lines, summary_rows, tables_of, title_of
 from .minimal_graph import GraphNode
 from .recipe import Recipe
 from .repro import SCRIPT, ReproRun
@@ -34,14 +35,14 @@ def report_text(
         texts: title, file name and content of each form of the minimal program that people can read.
     """
     lines = [f"# {_inline(title_of(result, nodes))}", ""]
-    lines += [f"* {name}: {_code(value)}" for name, value in facts_of(result, recipe, run)]
+    lines += [f"* {name}: {_code(value)}" for name, value in summary_rows(result, recipe, run)]
     lines += _section("How to repeat it", _repeat(run))
     for title, file, content in texts:
         lines += _section(title, _shown(file, content))
     places = tuple((f"`{line}`", _code(text)) for line, text in model_lines(result))
     lines += _table(Table("Lines of the model", ("line", "operation"), places))
     for table in tables_of(result):
-        rows = tuple(tuple(map(_cell, row)) for row in table.rows)
+        rows = tuple(tuple(_cell(str(cell)) for cell in row) for row in table.rows)
         lines += _table(Table(table.title, table.columns, rows))
     if result.reduction.simplifications:
         lines += _section("What was made simpler", (f"* {_inline(one)}" for one in result.reduction.simplifications))

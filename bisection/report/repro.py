@@ -19,7 +19,7 @@ from ..search.result import BisectResult
 from . import standalone
 from .accuracy_case import save_case
 from .recipe import Recipe
-from .script_source import standalone_source
+from .script_source import script_source
 from .standalone import Case
 
 SCRIPT = "repro.py"
@@ -112,7 +112,7 @@ def script_text(result: BisectResult, recipe: Recipe, case: Case, module: str) -
     return "\n".join(
         [
             *_header(result, recipe, case, "the compiler, and nothing else"),
-            body(),
+            script_source(),
             "",
             "CASE = Case(",
             *fields,
@@ -150,11 +150,6 @@ def accuracy_text(result: BisectResult, recipe: Recipe, case: Case, module: str,
             "",
         ]
     )
-
-
-def body() -> str:
-    """The part that is the same in every script, without the table of what codes mean here."""
-    return standalone_source(Path(standalone.__file__), frozenset({"find_code"}))
 
 
 def _header(result: BisectResult, recipe: Recipe, case: Case, needs: str) -> Iterator[str]:

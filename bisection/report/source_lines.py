@@ -14,7 +14,7 @@ _LINE = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
 
 @dataclass(frozen=True)
-class SourceLine:
+class ExcerptLine:
     """A line of a file; ``is_meant`` if an operation comes from it."""
 
     number: int
@@ -27,7 +27,7 @@ class Excerpt:
     """Lines of one file that follow each other."""
 
     file: str
-    lines: tuple[SourceLine, ...]
+    lines: tuple[ExcerptLine, ...]
 
 
 def excerpts(places: Iterable[str], root: Path = PACKAGE) -> list[Excerpt]:
@@ -46,10 +46,10 @@ def _of_file(file: str, meant: set[int], root: Path) -> list[Excerpt]:
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     shown = sorted({near for one in meant if 1 <= one <= len(lines) for near in range(one - AROUND, one + AROUND + 1)})
-    found: list[list[SourceLine]] = []
+    found: list[list[ExcerptLine]] = []
     for number in shown:
         if 1 <= number <= len(lines):
-            line = SourceLine(number, lines[number - 1], number in meant)
+            line = ExcerptLine(number, lines[number - 1], number in meant)
             if found and found[-1][-1].number == number - 1:
                 found[-1].append(line)
             else:

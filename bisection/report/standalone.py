@@ -1,6 +1,6 @@
-"""The body of ``repro.py``: runs a compiler on one module and says whether it fails as it did.
+"""Runs a compiler on one module and says whether it fails as it did.
 
-``script_source.py`` copies this file, and what it uses of the package, into a script that stands alone.
+Uses the standard library alone, as do the files that it imports: scripts that repeat a failure carry all of them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import base64
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
+import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +20,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from ...compiler.targets.diagnostics import log_lines
-from ...compiler.targets.process import Outcome as RunOutcome
-from ...compiler.targets.process import ProcessResult
-from ...compiler.targets.process_group import kill_group, resident_bytes
+from ...compiler.targets.supervision import Limits, NotStartedError, supervise
 from ..probes.failure_signature import Match, matches, signature_of, without_program
 from ..probes.verdict import Outcome, Signature
 
 REPRODUCED, COMPILED, OTHER_FAILURE, NO_COMPILER, UNUSABLE = 0, 1, 2, 3, 4
-OUTPUT_LIMIT = 64 << 20
-POLL_SECONDS = 0.05
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -69,8 +64,8 @@ class UnusableError(Exception):
     """The script cannot do its work; says nothing about the compiler."""
 
 
-class NoCompilerError(Exception):
-    """The compiler cannot be started."""
+class EndedError(Exception):
+    """A signal asked this script to end."""
 
 
 def main(case: Case, embedded: str, words: Sequence[str]) -> int:
@@ -81,10 +76,20 @@ def main(case: Case, embedded: str, words: Sequence[str]) -> int:
         embedded: the module in base64, or the name of the file beside the script that holds it after an ``@``.
         words: of the command line.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    ended, received = threading.Event(), []
+
+    def end(number: int, _: object) -> None:
+        received.append(number)
+        ended.set()
+
+    # Not by an exception: it could come when the compiler is started and nobody waits for it yet.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, end)
     try:
         options = parse_options(words, case)
-        return repeat(case, read_module(case, embedded), options)
+        return repeat(case, read_module(case, embedded), options, ended)
+    except EndedError:
+        return 128 + received[0]
     except UnusableError as error:
         print(f"cannot be run: {error}", file=sys.stderr)
     except Exception:
@@ -126,7 +131,7 @@ def read_module(case: Case, embedded: str) -> bytes:
     return content
 
 
-def repeat(case: Case, module: bytes, options: argparse.Namespace) -> int:
+def repeat(case: Case, module: bytes, options: argparse.Namespace, ended: threading.Event) -> int:
     """Run the compiler as often as asked for and say what came of it."""
     command = [options.compiler or case.command[0], *case.command[1:]]
     names = {"{input}": case.input_name, "{output}": case.output_name}
@@ -137,8 +142,8 @@ def repeat(case: Case, module: bytes, options: argparse.Namespace) -> int:
     while run < count and not (reproduced and options.runs is None):
         run += 1
         try:
-            ending = run_once(case, command, module, options)
-        except NoCompilerError as error:
+            ending = run_once(case, command, module, options, ended)
+        except NotStartedError as error:
             print(f"no compiler: {error}; name it with --compiler", file=sys.stderr)
             return NO_COMPILER
         difference = compare(case, ending)
@@ -167,8 +172,10 @@ def print_ending(run: int, count: int, ending: Ending, difference: str) -> None:
     print(f"run {run} of {count}: it {ending.words}; {difference or 'as expected'}", flush=True)
 
 
-def run_once(case: Case, command: Sequence[str], module: bytes, options: argparse.Namespace) -> Ending:
-    """One run in a directory of its own, of whose processes none is left."""
+def run_once(
+    case: Case, command: Sequence[str], module: bytes, options: argparse.Namespace, ended: threading.Event
+) -> Ending:
+    """One run in a directory of its own, of whose processes none is left; EndedError if ``ended`` is set meanwhile."""
     with tempfile.TemporaryDirectory(prefix="repro-") as temporary:
         directory = options.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
@@ -176,7 +183,10 @@ def run_once(case: Case, command: Sequence[str], module: bytes, options: argpars
             if name:
                 (directory / name).unlink(missing_ok=True)
         (directory / case.input_name).write_bytes(module)
-        result = run_process(case, command, directory, options.seconds)
+        limits = Limits(options.seconds, case.memory_bytes)
+        result = supervise(command, directory, limits, ended, {**os.environ, **case.environment})
+        if ended.is_set():
+            raise EndedError
         log, text = directory / case.log_name, result.output
         if case.log_name and log.is_file():
             text += "\n" + log.read_text(errors="replace")
@@ -184,58 +194,6 @@ def run_once(case: Case, command: Sequence[str], module: bytes, options: argpars
         if seen is None and case.output_name and not (directory / case.output_name).exists():
             seen = without_program(f"it wrote no {case.output_name}")
     return Ending(result.ending, seen, text)
-
-
-def run_process(case: Case, command: Sequence[str], directory: Path, seconds: float | None) -> ProcessResult:
-    """Run a command and kill it when it takes more than it may."""
-    log, start = directory / "output.txt", time.monotonic()
-    # A signal between the start of the command and the wait for it would leave it behind.
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-    with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=directory,
-                env={**os.environ, **case.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=unblock_signals,
-            )
-        except OSError as error:
-            unblock_signals()
-            raise NoCompilerError(f"{command[0]}: {error.strerror}") from error
-    reason: RunOutcome | None = None
-    try:
-        unblock_signals()
-        reason = wait_for(process.pid, log, seconds, case.memory_bytes)
-    finally:
-        # The leader is reaped after the others of its group are killed: its id names the group.
-        kill_group(process.pid)
-        status = process.wait()
-    outcome = reason or ("ok" if status == 0 else "error" if status > 0 else "signal")
-    text = log.read_bytes().decode("utf-8", "replace")
-    return ProcessResult(outcome, status, time.monotonic() - start, text)
-
-
-def unblock_signals() -> None:
-    """Take the signals that end this process again."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
-
-
-def wait_for(process: int, log: Path, seconds: float | None, memory_bytes: int | None) -> RunOutcome | None:
-    """Wait until a process has ended, and return None, or why it has to be killed."""
-    start = time.monotonic()
-    while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if seconds is not None and time.monotonic() - start > seconds:
-            return "timeout"
-        if log.stat().st_size > OUTPUT_LIMIT:
-            return "too much output"
-        if memory_bytes is not None and resident_bytes(process) > memory_bytes:
-            return "out of memory"
-        time.sleep(POLL_SECONDS)
-    return None
 
 
 def compare(case: Case, ending: Ending) -> str:

@@ -5,6 +5,8 @@ The output mixes progress dots, log lines of several threads and the error itsel
 ``[TEN404] (operation) cause`` of older compilers. ``[F137]`` and its like say how the process ended and stand around
 the error that made it end. Forms: AWS Neuron SDK documentation, "Neuron Compiler Error Codes", and the logs in
 aws-neuron-sdk#947, #1000, #1253, #1304 and #1362.
+
+Uses the standard library alone: scripts that repeat a failure carry this file.
 """
 
 from __future__ import annotations
@@ -13,13 +15,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .error_codes import ErrorCode, find_code
-
 _CODE = re.compile(r"\[(?:NCC_(?P<code>[A-Z]{2,5}\d{3})|(?P<legacy>[A-Z]{3,4}\d{3})(?=\]\s)|(?P<envelope>F\d{3}))\]")
 _LEVEL = re.compile(r"\[((?:INTERNAL_)?ERROR)\]\s*$")
 _FATAL = re.compile(r"^(?:.*\s)?F\s+\S+?:\d+\]\s*(?P<message>.+)")
 _BACKEND = re.compile(r"Backend exited with code -?\d+ and stderr: *(?P<message>.+)")
-_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (?P<message>.+)")
+_RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (?P<message>.+)")
 _CHECKS = (_FATAL, _BACKEND)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -27,7 +27,7 @@ _LEADING_DOTS = re.compile(r"^\.+(?=[^.\s])")
 _TRAILING_DOTS = re.compile(r"\s\.{2,}$")
 _LOG_LINE_INSIDE = re.compile(r"(?=\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 
-_INSTRUCTION = re.compile(r"\b(I-\d+(?:-\d+)?)\b")
+_INSTRUCTION_NAME = re.compile(r"\b(I-\d+(?:-\d+)?)\b")
 _OPERATION = re.compile(r"^\s*(?:ROOT )?%?(?P<name>[\w.-]+) = \S.*?[\s)\]}](?P<opcode>[a-z][\w-]*)\(")
 _LEGACY_OPERATION = re.compile(r"^\s*\((?P<name>[\w.-]+)\)\s")
 _SOURCES = (
@@ -68,17 +68,6 @@ class Diagnostic:
     opcode: str = ""
     source: str = ""
 
-    @property
-    def meaning(self) -> ErrorCode | None:
-        """What the code means; None without a code."""
-        return find_code(self.code) if self.code else None
-
-    @property
-    def title(self) -> str:
-        """The code as documentation and search engines know it."""
-        is_modern = len(self.code) > 6 and self.code[0] in "EI"
-        return f"NCC_{self.code}" if is_modern else self.code
-
 
 def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
     """Every error in a compiler's output, each once, in order; lines without a code only if none has one.
@@ -95,11 +84,6 @@ def find_cause(diagnostics: Sequence[Diagnostic]) -> Diagnostic | None:
     """The error that the others follow from: the first one that is no envelope around others."""
     causes = [one for one in diagnostics if one.code.rstrip("0123456789") not in _NOT_THE_CAUSE]
     return next(iter([*causes, *diagnostics]), None)
-
-
-def signature(diagnostic: Diagnostic) -> str:
-    """What stays the same of an error when graph, machine and run change: code and message without the particulars."""
-    return f"{diagnostic.code or 'no code'}: {normalise_message(diagnostic.message)}"
 
 
 def normalise_message(message: str) -> str:
@@ -122,22 +106,6 @@ def failed_check(lines: Sequence[str]) -> str:
     return next(
         (match["message"].strip() for pattern in _CHECKS for line in lines if (match := pattern.search(line))), ""
     )
-
-
-def describe(diagnostic: Diagnostic) -> str:
-    """The error for people: code, model line and message, then what it means and what to do next."""
-    where = f" at {diagnostic.source}" if diagnostic.source else ""
-    head = ": ".join(part for part in (f"{diagnostic.title}{where}".strip(), diagnostic.message) if part)
-    operation = " ".join(part for part in (diagnostic.opcode, diagnostic.operation) if part)
-    meaning = diagnostic.meaning
-    rows = [
-        ("operation", operation),
-        ("instruction", diagnostic.instruction),
-        ("meaning", f"{meaning.meaning} ({meaning.kind})" if meaning else ""),
-        ("compiler says", diagnostic.resolution),
-        ("next", meaning.remedy if meaning else ""),
-    ]
-    return "\n".join([head, *(f"  {name}: {value}" for name, value in rows if value)])
 
 
 def _normalise_word(word: str) -> str:
@@ -183,7 +151,7 @@ def _coded(lines: list[str], places: list[tuple[int, re.Match[str]]], position: 
         message=cause,
         resolution=resolution,
         level=level[1] if level else "",
-        instruction=_first(_INSTRUCTION, context),
+        instruction=_first(_INSTRUCTION_NAME, context),
         operation=legacy["name"] if legacy else operation["name"] if operation else "",
         opcode=operation["opcode"] if operation else "",
         source=_source(head, context),
@@ -192,10 +160,10 @@ def _coded(lines: list[str], places: list[tuple[int, re.Match[str]]], position: 
 
 def _uncoded(lines: list[str]) -> list[Diagnostic]:
     """Failed checks and exceptions, for compilers that end without a code."""
-    for pattern in (*_CHECKS, _EXCEPTION):
+    for pattern in (*_CHECKS, _RAISED):
         messages = [match["message"].strip() for line in lines if (match := pattern.search(line))]
         if messages:
-            return [Diagnostic("", message, instruction=_first(_INSTRUCTION, [message])) for message in messages]
+            return [Diagnostic("", message, instruction=_first(_INSTRUCTION_NAME, [message])) for message in messages]
     return []
 
 

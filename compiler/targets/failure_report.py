@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .command import CompilerCommand, CompilerRun
-from .diagnostics import Diagnostic, describe, find_cause, parse_diagnostics
+from .diagnostics import Diagnostic, find_cause, parse_diagnostics
 from .error_codes import BISECT
+from .explanation import describe
 
 _NAMED_OPERATION = re.compile(r"\b[Oo]p(?:eration|code) \(?([a-z][\w-]*)")
 _LAST_LINES = 8

@@ -19,6 +19,7 @@ from ..hlo.convert import write_module
 from ..lowering.lower import LoweredModule
 from ..lowering.options import KernelTarget, LoweringOptions, Numerics, device_options
 from .command import CompilerCommand, run_compiler
+from .explanation import meaning_of
 from .failure_report import FailedRun, report_failure
 from .flags import CompilerFlags
 from .neuron_compiler import find_compiler
@@ -143,7 +144,7 @@ def is_intermittent(run: FailedRun) -> bool:
     """Whether another try may succeed: an internal error, or a damaged program. A refusal is final."""
     if run.damage:
         return True
-    meaning = run.cause.meaning if run.cause else None
+    meaning = meaning_of(run.cause) if run.cause else None
     return run.result.status == INTERNAL_ERROR_STATUS and (meaning is None or meaning.kind == "internal error")
 
 

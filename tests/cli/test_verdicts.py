@@ -23,7 +23,7 @@ from deepinfer_neuron.benchmarks.view_stores import RootTime
 from deepinfer_neuron.bisection.run import NothingWrong
 from deepinfer_neuron.cli.app import main
 from deepinfer_neuron.compiler.graphs.graph_file import SavedGraph
-from deepinfer_neuron.compiler.workers.programs import StoredProgram
+from deepinfer_neuron.compiler.programs.stored_programs import StoredProgram
 from deepinfer_neuron.doctor.finding import Finding as DoctorFinding
 from deepinfer_neuron.doctor.report import DoctorReport
 from deepinfer_neuron.engine.ahead_of_time import CompileResult

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 from deepinfer_neuron.errors import InputError
+from deepinfer_neuron.explain.drawing.svg import to_svg
 from deepinfer_neuron.explain.page import to_page, write_picture
 from deepinfer_neuron.explain.picture import draw_step
-from deepinfer_neuron.explain.svg import to_svg
 from deepinfer_neuron.explain.tables import step_tables, summary_table
 from explained_steps import make_step
 
@@ -74,10 +74,10 @@ def test_tables_count_passes_regions_and_programs(layered_step):
 
 
 def test_the_summary_has_a_row_for_each_batch_size(layered_step):
-    table = summary_table([make_step(["only"], [1]), layered_step])
-    assert table.title == "Compiled in mode regions"
+    summary = summary_table([make_step(["only"], [1]), layered_step])
+    assert summary.title == "Compiled in mode regions"
     counts = ("nodes", "regions", "programs", "stored", "size")
-    assert [[row[table.columns.index(name)] for name in counts] for row in table.rows] == [
+    assert [[row[summary.columns.index(name)] for name in counts] for row in summary.rows] == [
         [3, 1, 1, 1, "2.0 KiB"],
         [18, 6, 4, 1, "8.0 KiB"],
     ]

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from deepinfer_neuron.explain.drawing import Box, Dot, Drawing, Line, Text
+from deepinfer_neuron.explain.drawing.shapes import Box, Dot, Drawing, Line, Text
+from deepinfer_neuron.explain.drawing.svg import to_svg
 from deepinfer_neuron.explain.picture import COLOURS, colour_of, draw_step, line_width
-from deepinfer_neuron.explain.svg import FILLS
 from explained_steps import make_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,8 +91,8 @@ def test_regions_of_one_program_have_one_colour_and_a_mark(layered_step):
     drawing = draw_step(layered_step)
     styles = [box.style.split() for box in of_type(drawing, Box)]
     assert styles[1] == styles[3] and styles[2] == styles[4]
-    assert len({style[1] for style in styles}) == 4
-    assert ["shared" in style for style in styles] == [False, True, True, True, True, False]
+    assert len({style[0] for style in styles}) == 4
+    assert ["strong" in style for style in styles] == [False, True, True, True, True, False]
     assert [text.text for text in of_type(drawing, Text) if text.style == "badge"] == ["used 2x"] * 4
 
 
@@ -100,7 +100,8 @@ def test_the_most_used_programs_get_the_colours():
     numbers = [*range(1, COLOURS + 5), COLOURS + 4]
     step = make_step([f"s{number}" for number in range(len(numbers))], numbers)
     colours = colour_of(step.programs)
-    assert len(FILLS) == COLOURS
+    style = to_svg(draw_step(step))
+    assert [f".colour{rank} {{" in style for rank in range(COLOURS + 1)] == [True] * COLOURS + [False]
     assert colours[COLOURS + 4] == "colour0"
     assert colours[1] == "colour1"
     assert [number for number, colour in colours.items() if colour == "colourless"] == [10, 11, 12, 13]

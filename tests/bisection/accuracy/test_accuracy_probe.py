@@ -190,6 +190,14 @@ def test_a_cancelled_probe_is_no_verdict():
         AccuracyProbe(probe_compiler("host", None), LIMITS, files)(whole(recorded(gate, *GATE)), cancel)
 
 
+def test_a_program_that_is_cancelled_while_it_runs_is_no_verdict(tmp_path: Path):
+    cancel = threading.Event()
+    cancel.set()
+    run = Run("host", tmp_path / "program", (), (), {}, False, "")
+    with ValueFiles() as files, pytest.raises(CompileCancelledError, match="host: cancelled"):
+        execute(run, files, tmp_path, LIMITS, cancel, ("/bin/sh", "-c", "sleep 600", "sh"))
+
+
 def block(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     first = rms_norm(x, weight, 1e-6) * 2
     gated = first * torch.sigmoid(first)

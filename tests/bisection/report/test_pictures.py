@@ -11,7 +11,7 @@ from deepinfer_neuron.bisection.report.graph_picture import draw_graph
 from deepinfer_neuron.bisection.report.history_chart import draw_history
 from deepinfer_neuron.bisection.report.minimal_graph import GraphNode
 from deepinfer_neuron.bisection.report.program_map import COLUMNS, draw_program
-from deepinfer_neuron.explain.drawing import Box, Dot, Drawing, Line, Text
+from deepinfer_neuron.explain.drawing.shapes import Box, Dot, Drawing, Line, Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +118,7 @@ def test_cells_keep_apart_and_regions_begin_on_new_rows(count, regions):
 
 def test_kept_items_are_joined():
     lines = of_type(draw_program(program(), (2, 3, 11)), Line)
-    assert [(line.style, line.title) for line in lines] == [("reads", "%op_2 → %op_3"), ("next", "%op_3 → %op_11")]
+    assert [(line.style, line.title) for line in lines] == [("joined", "%op_2 → %op_3"), ("next", "%op_3 → %op_11")]
     assert of_type(draw_program(program(300), range(300)), Line) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -132,15 +133,16 @@ def test_a_compiler_that_takes_all_memory_is_killed(tmp_path):
     assert run(tmp_path, recipe, Signature("out of memory")).is_reproduced
 
 
-def test_a_script_that_is_ended_ends_its_compiler(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_script_that_is_ended_ends_its_compiler(tmp_path, number):
     write_repro(make_result(), shell_recipe(HANG.format(pids=tmp_path / "pids")), tmp_path)
     process = subprocess.Popen([sys.executable, "-I", str(tmp_path / "repro.py")], stdout=subprocess.DEVNULL)
     try:
         while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text():
             time.sleep(0.02)
     finally:
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(30) == 143
+        os.kill(process.pid, number)
+        assert process.wait(30) == 128 + number
     assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
@@ -206,10 +208,40 @@ def test_files_are_kept_if_asked_for(tmp_path):
     assert (kept / "output.txt").read_text() == "no\n"
 
 
+HOSTILE = 'x"""\'\nraise SystemExit(0)\r\\\x00\x0c\u2028'
+
+
+def statements(path: Path) -> list[str]:
+    """What a script does, but for the values of its two constants."""
+    body = ast.parse((path / "repro.py").read_text()).body
+    constants = [
+        one for one in body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) in ("CASE", "MODULE")
+    ]
+    assert len(constants) == 2
+    return [ast.dump(one) for one in body if one not in constants]
+
+
 def test_hostile_names_stay_in_comments_and_strings(tmp_path):
-    hostile = 'x"""\'\nraise SystemExit(0)\r\\\x00\x0c\u2028'
-    signature = Signature("error", "", hostile)
-    end = run(
-        tmp_path, shell_recipe("exit 5"), signature, subject=hostile, compiler=replace(COMPILER, fingerprint=hostile)
-    )
+    signature = Signature("error", "", HOSTILE)
+    compiler = replace(COMPILER, fingerprint=HOSTILE)
+    end = run(tmp_path, shell_recipe("exit 5"), signature, subject=HOSTILE, compiler=compiler)
     assert end.status == 2, end.output
+
+
+def test_no_name_adds_a_statement(tmp_path):
+    usual, hostile = tmp_path / "usual", tmp_path / "hostile"
+    for path in (usual, hostile):
+        path.mkdir()
+    write_repro(make_result(), shell_recipe("exit 5"), usual)
+    recipe = shell_recipe(
+        HOSTILE,
+        input_name=HOSTILE,
+        output_name=HOSTILE,
+        format=HOSTILE,
+        log_name=HOSTILE,
+        environment={HOSTILE: HOSTILE},
+    )
+    signature = Signature("error", HOSTILE, HOSTILE)
+    compiler = replace(COMPILER, name=HOSTILE, fingerprint=HOSTILE, command=(HOSTILE,))
+    write_repro(make_result(signature=signature, subject=HOSTILE, compiler=compiler), recipe, hostile)
+    assert statements(hostile) == statements(usual)

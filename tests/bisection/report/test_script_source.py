@@ -1,83 +1,75 @@
-"""Copies of code that run where the package is not."""
+"""The files that a script carries work without the package, one after the other in one file."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import ast
+import inspect
+import sys
+from collections import Counter
+from types import ModuleType
 
 import pytest
-from deepinfer_neuron.bisection.report.repro import body
-from deepinfer_neuron.bisection.report.script_source import standalone_source
-from deepinfer_neuron.errors import ConfigError
+from deepinfer_neuron.bisection.report.script_source import MODULES, script_source
 
 
-def write(directory: Path, **files: str) -> Path:
-    (directory / "inner").mkdir()
-    for name, text in files.items():
-        (directory / name.replace("__", "/")).with_suffix(".py").write_text(text)
-    return directory / "main.py"
+def imports_of(source: str) -> list[tuple[int, str]]:
+    """Level and module of everything that a file imports, wherever it does."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append((node.level, node.module or ""))
+    return found
 
 
-def test_only_what_is_used_is_copied_and_in_the_order_of_use(tmp_path):
-    main = write(
-        tmp_path,
-        main="from .inner.deep import double\nimport sys\n\nRESULT = double(4)\n",
-        inner__deep=(
-            "import math\nfrom functools import cache\nfrom .. import nothing\nfrom ..base import Number\n"
-            "@cache\ndef double(x):\n    return even(x) and Number(2 * x).value\n"
-            "def even(x):\n    return x == 0 or not odd(x)\n\ndef odd(x):\n    return x != 0 and not even(x - 2)\n"
-            "UNUSED = math.pi\n"
-        ),
-        base=(
-            "import os\nclass Base:\n    def __init__(self, value):\n        self.value = value\n\n\n"
-            "class Number(Base):\n    pass\n"
-        ),
-    )
-    source = standalone_source(main)
-    names: dict = {}
-    exec(compile(source, "script", "exec"), names)
-    assert names["RESULT"] == 8
-    assert "UNUSED" not in source and "import os" not in source and "import math" not in source
-    assert source.index("class Base") < source.index("class Number") < source.index("RESULT =")
+def defined_names(module: ModuleType) -> set[str]:
+    """Names that a file defines and does not import."""
+    names: set[str] = set()
+    for statement in ast.parse(inspect.getsource(module)).body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return names
 
 
-def test_what_does_not_come_with_python_is_refused(tmp_path):
-    main = write(tmp_path, main="import torch\n\ndef f(x):\n    return torch.sin(x)\n")
-    with pytest.raises(ConfigError, match="uses torch, which does not come with Python"):
-        standalone_source(main)
+def package_imports(module: ModuleType) -> list[ast.alias]:
+    """What a file imports of others of the package."""
+    return [
+        alias
+        for statement in ast.parse(inspect.getsource(module)).body
+        if isinstance(statement, ast.ImportFrom) and statement.level
+        for alias in statement.names
+    ]
 
 
-def test_two_files_cannot_define_one_public_name(tmp_path):
-    main = write(
-        tmp_path,
-        main="from .other import f\n\ndef helper():\n    return f()\n",
-        other="def f():\n    return helper()\n\ndef helper():\n    return 1\n",
-    )
-    with pytest.raises(ConfigError, match="both define helper: rename one"):
-        standalone_source(main)
+def test_only_pythons_own_library_is_imported():
+    found = imports_of(script_source())
+    assert len(found) > 10
+    assert [name for level, name in found if level or name.split(".")[0] not in sys.stdlib_module_names] == []
 
 
-def test_private_names_of_two_files_keep_apart(tmp_path):
-    main = write(
-        tmp_path,
-        main="from .other import f\n\n_X = 1\nRESULT = (_X, f())\n",
-        other="_X = 2\n_XY = 3\n\ndef f():\n    return _X, f'{_X}', _XY\n",
-    )
-    names: dict = {}
-    exec(compile(standalone_source(main), "script", "exec"), names)
-    assert names["RESULT"] == (1, (2, "2", 3))
+def test_no_two_files_define_one_name():
+    counts = Counter(name for module in MODULES for name in defined_names(module))
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
-def test_annotations_need_no_definitions(tmp_path):
-    main = write(
-        tmp_path,
-        main="from .other import Large\n\ndef f(x: Large) -> Large:\n    return x\n\nRESULT = f(5)\n",
-        other="import torch\n\nclass Large(torch.nn.Module):\n    pass\n",
-    )
-    names: dict = {}
-    exec(compile(standalone_source(main), "script", "exec"), names)
-    assert names["RESULT"] == 5
+@pytest.mark.parametrize("number", range(len(MODULES)), ids=lambda number: MODULES[number].__name__.rpartition(".")[2])
+def test_what_a_file_imports_of_the_package_is_defined_before_it(number):
+    before = {name for module in MODULES[:number] for name in defined_names(module)}
+    imported = package_imports(MODULES[number])
+    assert {alias.name for alias in imported} <= before
+    assert not [alias.asname for alias in imported if alias.asname], "the script would know it by another name"
+
+
+def test_every_line_of_the_files_is_there_but_for_imports_of_each_other():
+    lines = Counter(script_source().splitlines())
+    for module in MODULES:
+        left_out = [line for line in inspect.getsource(module).splitlines() if not lines[line]]
+        assert all(line.startswith("from .") for line in left_out), left_out
 
 
 def test_the_script_of_a_report_is_short_enough_to_read():
-    assert 400 < body().count("\n") < 900
-    assert "from .." not in body()
+    assert 400 < script_source().count("\n") < 900

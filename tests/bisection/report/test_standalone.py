@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
+import compiler_logs
 import pytest
 from deepinfer_neuron.bisection.probes.failure_signature import signature_of
-from deepinfer_neuron.bisection.report.repro import body
-from deepinfer_neuron.compiler.targets.process import ProcessResult
+from deepinfer_neuron.bisection.report.script_source import script_source
+from deepinfer_neuron.compiler.targets.supervision import ProcessResult
 
-QUOTED = runpy.run_path(str(Path(__file__).parents[2] / "compiler" / "targets" / "test_diagnostics.py"))
-LOGS = {name: text for name, text in QUOTED.items() if name.isupper() and isinstance(text, str) and "\n" in text}
+LOGS = {name: text for name, text in vars(compiler_logs).items() if name.isupper() and "\n" in text}
 OTHERS = {
     "mlir": "module.mlir:7:5: error: no room for tensor<4xf32>: %0 = stablehlo.sort(%1)\nnote: see\n",
     "assertion": "x.cpp:17: void f(int): Assertion `rank < 5' failed.\nAborted\n",
@@ -24,7 +23,7 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def script(tmp_path_factory) -> dict:
     path = tmp_path_factory.mktemp("script") / "script.py"
-    path.write_text(body())
+    path.write_text(script_source())
     return runpy.run_path(str(path))
 
 
@@ -45,4 +44,4 @@ def test_every_output_gets_the_same_signature(script, log, outcome, status):
 
 def test_what_codes_mean_here_is_not_told_the_compilers_makers(script):
     assert "DOCUMENTED" not in script
-    assert "deepinfer-neuron bisect" not in body()
+    assert "deepinfer" not in script_source()

@@ -95,13 +95,3 @@ def fit_text(text: str, width: float, size: float) -> str:
     while kept and text_width(f"{kept}…", size) > width:
         kept = kept[:-1]
     return f"{kept}…"
-
-
-def size_text(count: int) -> str:
-    """A number of bytes in the largest unit in which it is at least one, such as ``1.5 KiB``."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
