@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from deepinfer_neuron.compiler.api import compile_decode
+from deepinfer_neuron.compiler.targets.table import find_target
 from deepinfer_neuron.errors import ConfigError, GraphError
 from deepinfer_neuron.model import numerics
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
@@ -13,7 +14,7 @@ from deepinfer_neuron.model.kernels.quantization import quantize_fp4_fine, quant
 from deepinfer_neuron.model.kv_cache import CacheGeometry
 from deepinfer_neuron.model.numerics import Numerics, engine_numerics, target_numerics
 from deepinfer_neuron.model.weights import load_model
-from deepinfer_neuron.preflight.step import check_step
+from deepinfer_neuron.preflight.step import StepCheck, check_steps
 from deepinfer_neuron.runtime.slots import SlotSpec
 from deepinfer_neuron.settings import Settings
 
@@ -61,6 +62,11 @@ class Quantiser(torch.nn.Module):
         return self.operator(x)
 
 
+def check_one(model: torch.nn.Module, batch_size: int, target: str) -> StepCheck:
+    (check,) = check_steps(model, [batch_size], find_target(target), "whole")
+    return check
+
+
 BEYOND = (
     r"(?s){0}.default at tests/model/test_target_numerics.py:\d+ "
     r"\(1 in .* up to {1}, which ends at 240 on {2}.*fp8_max=224"
@@ -78,7 +84,7 @@ def test_rounding_beyond_the_target_s_range_is_refused_with_the_line(operator, t
 @pytest.mark.parametrize(("fp8_max", "target"), [(240.0, "trn2"), (224.0, "trn1"), (448.0, "trn3"), (None, "trn2")])
 def test_rounding_within_the_range_passes(fp8_max, target):
     rounds = (lambda x: x + 1) if fp8_max is None else (lambda x: quantize_fp8(x, fp8_max))
-    assert check_step(Quantiser(rounds), 2, target).findings == ()
+    assert check_one(Quantiser(rounds), 2, target).findings == ()
 
 
 def mix(fp8_max):
@@ -92,9 +98,9 @@ def mix(fp8_max):
 
 
 def test_operators_round_up_to_what_they_are_given_and_none_is_no_rounding():
-    assert check_step(mix(None), 2, "trn2").findings == ()
+    assert check_one(mix(None), 2, "trn2").findings == ()
     with pytest.raises(GraphError, match=BEYOND.format("deepinfer.mix_experts", 448, "trn2")):
-        check_step(mix(448.0), 2, "trn2")
+        check_one(mix(448.0), 2, "trn2")
 
 
 @pytest.mark.parametrize("parts", [{}, {"kv_quant": False}, {"act_quant": False}])

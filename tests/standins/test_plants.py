@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from deepinfer_neuron.bisection.subjects.subject import Candidate
 from deepinfer_neuron.compiler.lowering.context import shared_context
-from deepinfer_neuron.compiler.targets.diagnostics import find_cause, parse_diagnostics, signature
+from deepinfer_neuron.compiler.targets.diagnostics import find_cause, normalise_message, parse_diagnostics
 from deepinfer_neuron.compiler.targets.flags import default_flags
 from deepinfer_neuron.compiler.targets.process import ProcessLimits, run_process
 from deepinfer_neuron.runtime.neff.archive import read_archive
@@ -81,7 +81,7 @@ class Compiler:
         status, output = self.compile(text)
         cause = find_cause(parse_diagnostics(output))
         assert (status, cause is None) in ((0, True), (70, False)), output
-        return signature(cause) if cause else "ok"
+        return f"{cause.code or 'no code'}: {normalise_message(cause.message)}" if cause else "ok"
 
 
 def plant(*patterns: dict[str, Any], then: str = "error=IBIR297", probability: float = 1, **when: Any):
