@@ -198,10 +198,6 @@ class ModelConfig:
         """The layer whose compressed cache ``layer`` reads: the nearest kv source at or before it."""
         return max((source for source in self.kv_source_layer_ids if source <= layer), default=None)
 
-    def index_source(self, layer: int) -> int | None:
-        """The layer whose selection ``layer`` uses: the nearest index source at or before it."""
-        return max((source for source in self.index_source_layer_ids if source <= layer), default=None)
-
     def engram_columns(self) -> int:
         """Table rows looked up per token and engram layer: one per n-gram size 2..max and head."""
         return (self.engram_max_ngram_size - 1) * self.engram_n_heads

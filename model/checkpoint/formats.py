@@ -14,7 +14,6 @@ from ...errors import InputError
 from ..config import FP8_BLOCK
 
 E4M3FN_MAX = 448.0
-E4M3_MAX = 240.0
 E2M1_MAX = 6.0
 COMPRESSED_KV_BLOCK = 16
 
@@ -22,7 +21,6 @@ ACT_AMAX_FLOOR = 1e-4
 FP4_E8M0_AMAX_FLOOR = E2M1_MAX * 2.0**-126
 FP4_E4M3_AMAX_FLOOR = E2M1_MAX * 2.0**-9
 
-_E4M3_INFINITY_BYTE = 0x78
 _E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 
 
@@ -41,20 +39,6 @@ def decode_e4m3fn(stored: Tensor) -> Tensor:
 def encode_e4m3fn(x: Tensor) -> Tensor:
     """Floats -> bytes, clamped to +-448 and rounded half to even."""
     return x.float().clamp(-E4M3FN_MAX, E4M3FN_MAX).to(torch.float8_e4m3fn).view(torch.uint8)
-
-
-def decode_e4m3(stored: Tensor) -> Tensor:
-    """Bytes -> fp32 as the older IEEE-like e4m3: max 240, exponent 15 holds infinities and NaN."""
-    stored = _bytes(stored)
-    magnitude = stored & 0x7F
-    special = torch.where(magnitude == _E4M3_INFINITY_BYTE, torch.inf, torch.nan)
-    special = torch.where(stored >= 0x80, -special, special)
-    return torch.where(magnitude < _E4M3_INFINITY_BYTE, decode_e4m3fn(stored), special)
-
-
-def encode_e4m3(x: Tensor) -> Tensor:
-    """Floats -> bytes, clamped to +-240 (where both e4m3 variants share their bytes) and rounded half to even."""
-    return encode_e4m3fn(x.float().clamp(-E4M3_MAX, E4M3_MAX))
 
 
 def decode_ue8m0(stored: Tensor) -> Tensor:

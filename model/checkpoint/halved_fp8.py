@@ -30,9 +30,3 @@ def double_ue8m0(stored: Tensor) -> Tensor:
             "use a target whose fp8 ends at 448, and check the checkpoint with `deepinfer-neuron tiny check DIR`"
         )
     return codes + 1
-
-
-def count_lost_bits(stored: Tensor) -> int:
-    """How many of these e4m3fn bytes :func:`halve_e4m3` has to round."""
-    values = decode_e4m3fn(stored)
-    return int(((decode_e4m3fn(halve_e4m3(stored)) * 2 != values) & ~values.isnan()).sum())

@@ -31,7 +31,6 @@ def test_an_independent_config_loads():
 def test_layers_read_the_nearest_source_at_or_before_them():
     config = ModelConfig.from_dict(config_json("nano"))
     assert [config.kv_source(layer) for layer in range(8)] == [None, None, 2, 2, 4, 5, 5, 5]
-    assert [config.index_source(layer) for layer in range(8)] == [None, None, 2, 2, 4, 5, 5, 7]
 
 
 def test_only_compressed_layers_scale_their_rotation():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from deepinfer_neuron.errors import CheckpointError
-from deepinfer_neuron.model.checkpoint.formats import decode_e4m3, decode_e4m3fn, decode_fp8_weight, decode_ue8m0
-from deepinfer_neuron.model.checkpoint.halved_fp8 import count_lost_bits, double_ue8m0, halve_e4m3
+from deepinfer_neuron.model.checkpoint.formats import decode_e4m3fn, decode_fp8_weight, decode_ue8m0
+from deepinfer_neuron.model.checkpoint.halved_fp8 import double_ue8m0, halve_e4m3
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
+from ieee_e4m3 import count_lost_bits, decode_e4m3
 
 BYTES = torch.arange(256, dtype=torch.uint8)
 MAGNITUDE = BYTES & 0x7F
