@@ -6,14 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from ..passes.weight_layout import WeightLayout
 from .devices.base import Buffer, Device, Executable
-from .plan import InputBinding, RegionPlan, ReplayPlan
+from .plan import BindingKind, InputBinding, RegionPlan, ReplayPlan
 from .structure import builder
 
-Key = tuple[Any, ...]
-"""(kind, name, carrier, layout) of a weight or slot, (kind, name, rows) of a cache, (kind, name) of a value."""
+
+@dataclass(frozen=True)
+class BufferKey:
+    """What feeds a program input: equal for equal buffers.
+
+    Attributes:
+        rows: of a cache, the leading rows that a slice takes; None for all.
+        carrier, layout: of a weight or slot, as in ``InputBinding``.
+    """
+
+    kind: BindingKind
+    name: str
+    rows: tuple[int, int] | None = None
+    carrier: torch.dtype | None = None
+    layout: WeightLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -41,8 +56,8 @@ class BoundStep:
         replay: ReplayPlan,
         executables: Mapping[str, Executable],
         device: Device,
-        fixed: Mapping[Key, Buffer],
-        roots: Sequence[Key],
+        fixed: Mapping[BufferKey, Buffer],
+        roots: Sequence[BufferKey],
     ):
         """``executables`` by artifact digest; ``fixed``: buffers of weights and slots; ``roots``: keys of caches."""
         self.size = replay.batch_size
@@ -51,11 +66,11 @@ class BoundStep:
         self._build = builder(replay.result)
         self._root_count = len(roots)
         used = [buffer_key(binding) for binding in replay.bindings if binding.kind != "kv"]
-        keys: list[Key] = [*roots, *used, *_values(replay)]
+        keys: list[BufferKey] = [*roots, *used, *_values(replay)]
         places = {key: place for place, key in enumerate(keys)}
         self._fixed = [fixed.get(key) for key in keys[self._root_count :]]
-        self.slots = [fixed[key] for key in used if key[0] == "slot"]
-        self._results = tuple(places["value", name] for name in replay.results)
+        self.slots = [fixed[key] for key in used if key.kind == "slot"]
+        self._results = tuple(places[BufferKey("value", name)] for name in replay.results)
         last_use = {place: number for number, region in enumerate(replay.regions) for place in _reads(region, places)}
         self._regions = [
             _BoundRegion(
@@ -91,27 +106,28 @@ class BoundStep:
         return self._build(tensors)
 
 
-def buffer_key(binding: InputBinding) -> Key:
-    """The key of what feeds a program input: equal for equal buffers."""
+def buffer_key(binding: InputBinding) -> BufferKey:
+    """The key of what feeds a program input."""
     if binding.kind == "value":
-        return binding.kind, binding.name
+        return BufferKey(binding.kind, binding.name)
     if binding.kind == "kv":
-        return binding.kind, binding.name, binding.rows
-    return binding.kind, binding.name, binding.carrier, binding.layout
+        return BufferKey(binding.kind, binding.name, rows=binding.rows)
+    return BufferKey(binding.kind, binding.name, carrier=binding.carrier, layout=binding.layout)
 
 
-def _output_keys(region: RegionPlan) -> list[Key]:
+def _output_keys(region: RegionPlan) -> list[BufferKey]:
     updated = {output: region.inputs[source] for output, source in region.aliases.items()}
     return [
-        buffer_key(updated[index]) if index in updated else ("value", name) for index, name in enumerate(region.outputs)
+        buffer_key(updated[index]) if index in updated else BufferKey("value", name)
+        for index, name in enumerate(region.outputs)
     ]
 
 
-def _values(replay: ReplayPlan) -> list[Key]:
+def _values(replay: ReplayPlan) -> list[BufferKey]:
     keys = [key for region in replay.regions for key in _output_keys(region)]
-    return [key for key in keys if key[0] == "value"]
+    return [key for key in keys if key.kind == "value"]
 
 
-def _reads(region: RegionPlan, places: Mapping[Key, int]) -> list[int]:
+def _reads(region: RegionPlan, places: Mapping[BufferKey, int]) -> list[int]:
     """Places of the values that a region reads."""
     return [places[buffer_key(binding)] for binding in region.inputs if binding.kind == "value"]

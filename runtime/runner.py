@@ -20,7 +20,7 @@ from ..errors import DeviceError, InputError
 from .devices.base import Buffer, Device, Executable
 from .mirror import Mirror
 from .plan import DecodePlan, InputBinding, ReplayPlan
-from .program import BoundStep, Key, buffer_key
+from .program import BoundStep, BufferKey, buffer_key
 from .slots import SlotBuffers
 from .stats import CompileReport, RunnerStatistics
 from .tensor_source import TensorSource
@@ -167,7 +167,7 @@ class DecodeRunner:
         with torch.no_grad():
             return self._fallback(**inputs)
 
-    def _bind_weights(self, bindings: Sequence[InputBinding]) -> dict[Key, Buffer]:
+    def _bind_weights(self, bindings: Sequence[InputBinding]) -> dict[BufferKey, Buffer]:
         forms = {(one.name, one.carrier, one.layout) for one in bindings if one.kind == "weight"}
         return {("weight", *form): self._device.buffer(self._tensors.carried(*form)) for form in forms}
 
