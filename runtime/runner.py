@@ -168,8 +168,11 @@ class DecodeRunner:
             return self._fallback(**inputs)
 
     def _bind_weights(self, bindings: Sequence[InputBinding]) -> dict[BufferKey, Buffer]:
-        forms = {(one.name, one.carrier, one.layout) for one in bindings if one.kind == "weight"}
-        return {("weight", *form): self._device.buffer(self._tensors.carried(*form)) for form in forms}
+        weights = {buffer_key(one): one for one in bindings if one.kind == "weight"}
+        return {
+            key: self._device.buffer(self._tensors.carried(one.name, one.carrier, one.layout))
+            for key, one in weights.items()
+        }
 
     def _bind_roots(self) -> tuple[list[Buffer], dict[str, Buffer]]:
         """What programs take of the caches, and the whole caches by name."""
@@ -183,9 +186,9 @@ class DecodeRunner:
 
     def _bind_step(self, replay: ReplayPlan) -> BoundStep:
         slots = {
-            ("slot", name, self._slots.carrier(name), None): self._device.buffer(
-                self._slots.view(name, replay.batch_size)
+            BufferKey("slot", spec.name, carrier=self._slots.carrier(spec.name)): self._device.buffer(
+                self._slots.view(spec.name, replay.batch_size)
             )
-            for name in (spec.name for spec in self._slots.specs)
+            for spec in self._slots.specs
         }
         return BoundStep(replay, self.executables, self._device, {**self._weights, **slots}, list(self._root_bindings))
