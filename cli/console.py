@@ -99,7 +99,8 @@ def progress_bar(description: str) -> Iterator[Count]:
 
 def print_now(line: str) -> None:
     """A line on stdout at once, for work that takes minutes."""
-    print(line, flush=True)
+    # In one piece: several threads say what they do.
+    print(f"{line}\n", end="", flush=True)
 
 
 def print_table(table: Table) -> None:

@@ -39,6 +39,7 @@ HOST_PACKAGES = (
     Package("jaxlib", "0.10.2", "0.11"),
     Package("numpy", "2"),
     Package("ml_dtypes", "0.5"),
+    Package("jinja2", "3.1"),
     Package("networkx", "3.4"),
     Package("safetensors", "0.8"),
     Package("tokenizers", "0.22"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..compiler.steps.pipeline import check_graph_mode
-from ..compiler.targets.table import find_target
+from ..compiler.targets.neuronx import neuron_target
 from ..engine.decode_source import DecodeOptions, DecodeSource
 from ..errors import ConfigError
 from ..model.checkpoint.loader import open_checkpoint
@@ -52,7 +52,7 @@ def run_preflight(
     checkpoint = open_checkpoint(directory)
     say("loading the decode model")
     model = DecodeSource(checkpoint, DecodeOptions(batch_sizes, max_context, max_requests, target=chosen)).model
-    steps = check_steps(model, batch_sizes, find_target(chosen), graph_mode, say)
+    steps = check_steps(model, batch_sizes, neuron_target(chosen), graph_mode, say)
     for step in steps:
         say(_summary(step))
     return PreflightReport(chosen, graph_mode, not any(step.findings for step in steps), steps)

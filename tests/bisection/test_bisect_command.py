@@ -74,7 +74,7 @@ def test_a_killed_bisection_goes_on_and_asks_nothing_twice(tmp_path: Path, seria
 def test_ctrl_c_writes_the_best_so_far_and_the_same_command_goes_on(tmp_path: Path, serial: Path):
     slow, out = BisectCommand(tmp_path, SLOW_S).write(), tmp_path / "out"
     process = slow.start(out)
-    wait_for_verdicts(process, out, 8)
+    wait_for_verdicts(process, out, 12)
     os.kill(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors

@@ -37,6 +37,7 @@ def cut(config: ModelConfig, batch: int) -> CutGraph:
     return cut_graph(graph.module, context.aliases, context.stage_names)
 
 
+@pytest.mark.slow
 def test_twice_the_layers_of_the_same_kinds_need_no_more_programs(nano_a):
     config = open_checkpoint(nano_a).config
     # Two more layers at the end, as the tiny model has, so that every selection is used by a later layer.

@@ -22,7 +22,7 @@ STEPS = 6
 @pytest.mark.parametrize(
     ("mode", "batch"),
     [
-        ("regions", 1),
+        pytest.param("regions", 1, marks=pytest.mark.slow),
         pytest.param("whole", 2, marks=pytest.mark.slow),
         pytest.param("whole", 1, marks=pytest.mark.slow),
         pytest.param("regions", 2, marks=pytest.mark.slow),

@@ -97,7 +97,7 @@ def versions_said(caplog: pytest.LogCaptureFixture) -> list[str]:
 def add_version(nano_a: Path, store: ArtifactStore, version: str) -> DecodeVariant:
     """Store the same plan as that of another version of the compiler."""
     with open_checkpoint(nano_a) as checkpoint:
-        (there,) = DecodeSource(checkpoint, OPTIONS).stored_variants(store)
+        (there,) = DecodeSource(checkpoint, DecodeOptions(**STEP)).stored_variants(store)
     later = replace(there, fingerprint=asked_fingerprint("trn2").of_version(version))
     store_plan(store, later, plan_of(store, there))
     return later
@@ -124,11 +124,10 @@ def test_a_serving_process_imports_nothing_of_the_compiler_but_how_targets_are_n
     code = f"""
 import json, sys
 from pathlib import Path
-from deepinfer_neuron import loading
-from deepinfer_neuron.engine.decode_source import DecodeSource
+from deepinfer_neuron.engine.decode_source import DecodeOptions, DecodeSource
 from deepinfer_neuron.model.checkpoint.loader import open_checkpoint
 from deepinfer_neuron.runtime.store.store import ArtifactStore
-source = DecodeSource(open_checkpoint(Path({str(nano_a)!r})), loading.{OPTIONS!r})
+source = DecodeSource(open_checkpoint(Path({str(nano_a)!r})), DecodeOptions(**{STEP!r}))
 assert source.stored_variants(ArtifactStore(Path({str(store.local.root)!r})))
 print(json.dumps([name for name in sys.modules if name.startswith("deepinfer_neuron.compiler")]))
 """
@@ -163,7 +162,7 @@ def test_what_the_compiler_was_told_must_be_what_is_asked_for(nano_a, store, env
 
 def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a, store, environment, caplog):
     with open_checkpoint(nano_a) as checkpoint:
-        (there,) = DecodeSource(checkpoint, OPTIONS).stored_variants(store)
+        (there,) = DecodeSource(checkpoint, DecodeOptions(**STEP)).stored_variants(store)
     environment(DEEPINFER_NEURON_NKI="auto")
     kernels = kernels_digest(find_target("trn2"))
     replaced = replace(there, fingerprint=with_kernels(there.fingerprint, kernels))
@@ -173,7 +172,7 @@ def test_a_plan_with_device_kernels_is_served_where_the_same_kernels_are(nano_a,
     assert f"; kernels {kernels}" in caplog.text
     environment(DEEPINFER_NEURON_NKI="off")
     with open_checkpoint(nano_a) as checkpoint:
-        assert DecodeSource(checkpoint, OPTIONS).stored_variants(store) == [there]
+        assert DecodeSource(checkpoint, DecodeOptions(**STEP)).stored_variants(store) == [there]
 
 
 @pytest.mark.parametrize("on_miss", ["error", "compile"])

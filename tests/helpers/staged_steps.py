@@ -43,7 +43,8 @@ def variant_of(*batch_sizes: int) -> DecodeVariant:
 
 
 def print_state(program: StoredProgram) -> None:
-    print(program.region, program.state, flush=True)
+    # In one piece: programs change in several threads.
+    print(f"{program.region} {program.state}\n", end="", flush=True)
 
 
 def main(store: Path, log: Path, oddity: str) -> None:

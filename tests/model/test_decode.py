@@ -47,7 +47,7 @@ def test_prefill_matches_golden_logits(vectors_directory, mode):
         pool.close(request)
 
 
-@pytest.mark.parametrize("mode", ["fp32", "fp32_kvq"])
+@pytest.mark.parametrize("mode", ["fp32_kvq", pytest.param("fp32", marks=pytest.mark.slow)])
 def test_decode_reproduces_every_row_of_the_longest_prompt(vectors_directory, mode):
     golden = load_file(vectors_directory / "outputs.safetensors")
     pool = make_pool(vectors_directory, MODES[mode])

@@ -67,6 +67,7 @@ def check_one(model: torch.nn.Module, batch_size: int, target: str) -> StepCheck
     return check
 
 
+QUANTISERS = ("kv_quant", "act_quant")
 BEYOND = (
     r"(?s){0}.default at tests/model/test_target_numerics.py:\d+ "
     r"\(1 in .* up to {1}, which ends at 240 on {2}.*fp8_max=224"
@@ -88,11 +89,10 @@ def test_rounding_within_the_range_passes(fp8_max, target):
 
 
 def mix(fp8_max):
-    weights = torch.zeros(2, 32, 32)
-
     def mix_one(x):
         ids, shares = torch.zeros(2, 1, dtype=torch.int32), torch.ones(2, 1)
-        return mix_experts(x, ids, shares, weights, weights, weights, 7.0, fp8_max)
+        weights = [torch.zeros(2, 32, 32) for _ in range(3)]
+        return mix_experts(x, ids, shares, *weights, 7.0, fp8_max)
 
     return Quantiser(mix_one)
 
@@ -103,7 +103,7 @@ def test_operators_round_up_to_what_they_are_given_and_none_is_no_rounding():
         check_one(mix(448.0), 2, "trn2")
 
 
-@pytest.mark.parametrize("parts", [{}, {"kv_quant": False}, {"act_quant": False}])
+@pytest.mark.parametrize("parts", [{}, *(pytest.param({off: False}, marks=pytest.mark.slow) for off in QUANTISERS)])
 def test_a_model_with_the_weights_of_another_range_is_refused(nano_a, parts):
     """Weights are halved exactly if the model computes below 448."""
     geometry = CacheGeometry.for_requests(max_context=40, max_requests=2, block_tokens=8)

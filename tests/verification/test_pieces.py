@@ -1,5 +1,5 @@
 import torch
-from deepinfer_neuron.compiler.regions.cut import StepValue
+from deepinfer_neuron.compiler.regions.cut import StepInput, StepValue
 from deepinfer_neuron.model.kernels.hyper_connection import hyper_connection_expand
 from deepinfer_neuron.verification.pieces import REST, cut_after
 from host_programs import trace
@@ -28,11 +28,12 @@ def test_pieces_in_order_give_the_bits_of_the_whole(step):
     whole = fx.Interpreter(step.module).run(*step.inputs)
     cut = cut_after(step.module, step.aliases, lambda node: node.target is hyper_connection_expand)
     assert len(cut.regions) == 3
-    values = dict(enumerate(step.inputs))
+    values = {StepInput(index): tensor for index, tensor in enumerate(step.inputs)}
     for piece in cut.regions:
         results = fx.Interpreter(piece.module).run(*(values[place] for place in piece.inputs))
         values.update(zip(piece.outputs, results, strict=True))
-    actual = [values[place] for place in (*cut.results, *step.aliases.values())]
+    places = [*map(StepValue, cut.results), *map(StepInput, step.aliases.values())]
+    actual = [values[place] for place in places]
     assert all(torch.equal(one, other) for one, other in zip(actual, whole, strict=True))
 
 

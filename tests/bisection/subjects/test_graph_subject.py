@@ -276,6 +276,7 @@ def test_what_is_no_program_is_refused():
         subject.candidate([0, 7])
 
 
+@pytest.mark.slow
 def test_bytes_are_the_same_in_every_process(tmp_path):
     steps = ["store key", "scaled", "chosen"]
     command = [sys.executable, graph_steps.__file__, *steps]

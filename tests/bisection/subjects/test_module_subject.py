@@ -273,7 +273,7 @@ def check_random_part(steps: list[str], choice: random.Random, share: float) -> 
 RANDOM_PARTS = (STEP_LISTS, st.randoms(use_true_random=False), st.floats(0.05, 0.95))
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(*RANDOM_PARTS)
 def test_parts_of_random_graphs_compute_what_they_did(steps, choice, share):
     check_random_part(steps, choice, share)

@@ -67,7 +67,7 @@ def test_random_graphs_come_back(steps, target):
     assert (read.aliases, read.target, list(read.stage_names)) == (saved.aliases, target, list(saved.stage_names))
 
 
-@pytest.mark.parametrize("target", ["host", "trn2"])
+@pytest.mark.parametrize("target", ["trn2", pytest.param("host", marks=pytest.mark.slow)])
 def test_a_decode_step_and_its_regions_come_back(nano_a, tmp_path, target):
     step = trace_nano(nano_a, target)
     parts = [saved_step(step, target), *(saved_region(region, target) for region in step.cut.regions)]

@@ -8,7 +8,7 @@ from deepinfer_neuron.model.reference.model import ReferenceModel
 LIMITS = {"fp32": 2e-5, "fp32_kvq": 5e-5}
 
 
-@pytest.mark.parametrize("mode", LIMITS)
+@pytest.mark.parametrize("mode", ["fp32_kvq", pytest.param("fp32", marks=pytest.mark.slow)])
 def test_every_row_of_the_longest_prompt(published, mode, modes):
     # From length 1 on: odd and even groups, a ring that fills and wraps, past the top-k and the candidate limits.
     prompt = max(published.prompts, key=lambda name: len(published.ids(name)))
