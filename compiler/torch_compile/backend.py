@@ -2,69 +2,104 @@
 
 Forward and, where a gradient is wanted, backward graphs are compiled by the same passes, lowering and
 target as a decode step. What cannot be compiled is refused with a reason; nothing runs in eager PyTorch
-unless ``DEEPINFER_ENFORCE_EAGER`` asks for it.
+unless ``DEEPINFER_ENFORCE_EAGER`` asks for it. ``torch._dynamo.utils.counters["deepinfer_neuron"]`` counts
+the programs that were compiled and run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-from torch import fx
+from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._guards import TracingContext
+from torch._dynamo.utils import counters
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
 
-from ...errors import CaptureError, ConfigError
+from ...errors import ConfigError
 from ...settings import settings
 from ..capture.decompositions import DECOMPOSITIONS
 from ..capture.tracing import plain_tracing
 from ..lowering.options import Numerics
 from ..steps.pipeline import check_numerics, shape_graph
 from ..targets.table import find_target
-from .aliasing import CompiledPerAliasing
+from .aliasing import shared_memory
+from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
+from .open_numbers import open_numbers, with_numbers
 
 OPTIONS = ("numerics", "target")
+
+Compiled = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """How graphs are compiled: for which target, and with which numerics."""
+
+    target: str
+    numerics: Numerics
 
 
 def deepinfer_neuron(
     module: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
-) -> Callable[..., Any]:
+) -> Compiled:
     """Compile a Dynamo graph.
 
-    Shapes are static: when Dynamo marks a size as dynamic because it saw it change, each shape gets a program of
-    its own. ``torch.compile(dynamic=True)`` is refused.
+    Programs have static shapes. Where Dynamo leaves a size or a number open, because it saw it change or because
+    ``dynamic=True`` or ``mark_dynamic`` asks for it, the graph is compiled when it is called: once for each set of
+    sizes and numbers, of which the ``MAXIMUM_PROGRAMS`` used last are kept.
 
     Args:
         options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``.
 
     Raises:
         ConfigError: an unknown option.
-        CaptureError: dynamic shapes were asked for.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
     """
     if settings().enforce_eager:
         return module.forward
-    choices = dict(options or {})
-    unknown = sorted(set(choices) - set(OPTIONS))
+    chosen = _check_options(dict(options or {}))
+    numbers = open_numbers(module.graph)
+    if not numbers:
+        return _compile_static(module, chosen, example_inputs)
+    return CallPrograms(partial(_compile_call, module, chosen), numbers.of_call, "sizes and numbers")
+
+
+def _check_options(options: Mapping[str, Any]) -> BackendOptions:
+    unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise ConfigError(f"unknown options {unknown} of the deepinfer_neuron backend: expected {list(OPTIONS)}")
-    if _has_symbolic_inputs(module):
-        return _compile_each_shape(module, choices)
-    compiler = partial(
-        compile_graph, target=choices.get("target", "host"), numerics=check_numerics(choices.get("numerics", "fast"))
-    )
-    compile_inputs = partial(_compile_with_autograd, module, compiler)
-    compiled = compile_inputs(example_inputs)
-    return CompiledPerAliasing(compile_inputs, compiled, example_inputs) if _updates_inputs() else compiled
+    target = options.get("target", "host")
+    find_target(target)
+    return BackendOptions(target, check_numerics(options.get("numerics", "fast")))
 
 
-def _compile_with_autograd(
-    module: fx.GraphModule, compiler: Callable[..., CompiledFunction], inputs: Sequence[Any]
-) -> Callable[..., Any]:
+def _compile_call(module: fx.GraphModule, options: BackendOptions, inputs: Sequence[Any]) -> Compiled:
+    """The program of a graph with open numbers for calls with the sizes and numbers of ``inputs``."""
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    with tracing(TracingContext(FakeTensorMode())):
+        compiled = _compile_static(with_numbers(module, inputs), options, tensors)
+    return lambda *arguments: compiled(*(value for value in arguments if isinstance(value, Tensor)))
+
+
+def _compile_static(module: fx.GraphModule, options: BackendOptions, inputs: Sequence[Any]) -> Compiled:
+    """The program of a graph whose sizes and numbers are known; one for each overlap of inputs that it updates."""
+    compile_inputs = partial(_compile_with_autograd, module, options)
+    compiled = compile_inputs(inputs)
+    if not _updates_inputs():
+        return compiled
+    programs = CallPrograms(compile_inputs, shared_memory, "overlaps of its inputs")
+    programs.add(inputs, compiled)
+    return programs
+
+
+def _compile_with_autograd(module: fx.GraphModule, options: BackendOptions, inputs: Sequence[Any]) -> Compiled:
+    compiler = partial(compile_graph, target=options.target, numerics=options.numerics)
     compile_with_autograd = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -89,23 +124,9 @@ def compile_graph(
     (output,) = module.graph.find_nodes(op="output")
     results = tuple(output.args[0])
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
-    layouts = [result.meta["val"] if isinstance(result, fx.Node) else None for result in results]
+    layouts = [result.meta["val"] if isinstance(result, fx.Node) else result for result in results]
     chosen = find_target(target)
     shaped = shape_graph(module, chosen, numerics)
-    return CompiledFunction(chosen.compile(shaped.lowered), shaped.carriers, layouts)
-
-
-def _has_symbolic_inputs(module: fx.GraphModule) -> bool:
-    values = [node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder")]
-    sizes = [size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else (value,))]
-    return any(isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)) for size in sizes)
-
-
-def _compile_each_shape(module: fx.GraphModule, options: Mapping[str, Any]) -> Callable[..., Any]:
-    if not torch._dynamo.config.assume_static_by_default:
-        raise CaptureError(
-            "the deepinfer_neuron backend compiles static shapes: use dynamic=False, or leave dynamic out to get a "
-            "program for each shape that occurs"
-        )
-    backend = partial(deepinfer_neuron, options=options)
-    return torch.compile(module, backend=backend, dynamic=False, fullgraph=True)
+    artifact = chosen.compile(shaped.lowered)
+    counters["deepinfer_neuron"]["programs_compiled"] += 1
+    return CompiledFunction(artifact, shaped.carriers, layouts)

@@ -8,12 +8,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.utils import counters
 
 from ...errors import CompileError
 from ...passes.carrier import carry
 from ...runtime.artifacts import Artifact
 from ...runtime.devices.choice import device_for
 from ...runtime.memory import is_shareable, shareable_copy
+
+_COMPUTED = object()
 
 
 class CompiledFunction:
@@ -26,16 +29,22 @@ class CompiledFunction:
     Args:
         artifact: the program.
         carriers: input index -> dtype that the program takes the tensor's bits as.
-        layouts: a tensor with the dtype, shape and strides of each result; None for a result that is None.
+        layouts: a tensor with the dtype, shape and strides of each result; a number or None stands for itself.
     """
 
-    def __init__(self, artifact: Artifact, carriers: Mapping[int, torch.dtype], layouts: Sequence[Tensor | None]):
+    def __init__(
+        self,
+        artifact: Artifact,
+        carriers: Mapping[int, torch.dtype],
+        layouts: Sequence[Tensor | float | None],
+    ):
         self._boxed_call = True  # AOTAutograd then passes the inputs as one list, which the callee empties
         self._artifact = artifact
         self._carriers = dict(carriers)
-        self._strides = [_special_strides(layout) for layout in layouts if layout is not None]
-        self._dtypes = [layout.dtype for layout in layouts if layout is not None]
-        self._present = [layout is not None for layout in layouts]
+        computed = [layout for layout in layouts if isinstance(layout, Tensor)]
+        self._strides = [_special_strides(layout) for layout in computed]
+        self._dtypes = [layout.dtype for layout in computed]
+        self._results = [_COMPUTED if isinstance(layout, Tensor) else layout for layout in layouts]
         self._updated = set(artifact.aliases.values())
         self._loaded = threading.local()
 
@@ -59,7 +68,8 @@ class CompiledFunction:
             output if strides is None else _restride(output, strides)
             for output, strides in zip(outputs, self._strides, strict=False)
         )
-        return [next(results) if present else None for present in self._present]
+        counters["deepinfer_neuron"]["programs_run"] += 1
+        return [next(results) if result is _COMPUTED else result for result in self._results]
 
     def _load(self) -> Any:
         if not hasattr(self._loaded, "program"):

@@ -131,17 +131,6 @@ def test_every_overlap_of_updated_inputs_is_right(fresh_first):
         assert torch.equal(base, eager_base)
 
 
-def test_each_shape_that_occurs_gets_a_program():
-    compiled = torch.compile(lambda x: x.sum(0) * x.shape[0], backend=BACKEND)
-    for rows in (3, 5, 7, 3):
-        assert torch.equal(compiled(torch.ones(rows, 2)), torch.full((2,), float(rows * rows)))
-
-
-def test_dynamic_shapes_are_refused():
-    with pytest.raises(Exception, match="use dynamic=False"):
-        torch.compile(lambda x: x * 2, backend=BACKEND, dynamic=True)(torch.randn(3))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
