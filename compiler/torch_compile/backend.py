@@ -8,10 +8,12 @@ the programs that were compiled and run.
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
@@ -19,7 +21,7 @@ from torch._dynamo.utils import counters
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-from ...errors import ConfigError
+from ...errors import ConfigError, GraphError, LoweringError
 from ...settings import settings
 from ..capture.decompositions import DECOMPOSITIONS
 from ..capture.tracing import plain_tracing
@@ -29,19 +31,21 @@ from ..targets.table import find_target
 from .aliasing import shared_memory
 from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
+from .eager_operators import PartsFunction, split_graph
 from .open_numbers import open_numbers, with_numbers
 
-OPTIONS = ("numerics", "target")
+OPTIONS = ("numerics", "target", "unsupported")
 
 Compiled = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """How graphs are compiled: for which target, and with which numerics."""
+    """How graphs are compiled: for which target, with which numerics, and what becomes of unsupported operators."""
 
-    target: str
-    numerics: Numerics
+    target: str = "host"
+    numerics: Numerics = "fast"
+    unsupported: Literal["error", "eager"] = "error"
 
 
 def deepinfer_neuron(
@@ -54,7 +58,9 @@ def deepinfer_neuron(
     sizes and numbers, of which the ``MAXIMUM_PROGRAMS`` used last are kept.
 
     Args:
-        options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``.
+        options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``; ``unsupported``: "error",
+            or "eager" to run operators without a lowering in eager PyTorch, between programs. They are counted, and a
+            warning names them.
 
     Raises:
         ConfigError: an unknown option.
@@ -74,9 +80,13 @@ def _check_options(options: Mapping[str, Any]) -> BackendOptions:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise ConfigError(f"unknown options {unknown} of the deepinfer_neuron backend: expected {list(OPTIONS)}")
-    target = options.get("target", "host")
+    default = BackendOptions()
+    target = options.get("target", default.target)
     find_target(target)
-    return BackendOptions(target, check_numerics(options.get("numerics", "fast")))
+    unsupported = options.get("unsupported", default.unsupported)
+    if unsupported not in ("error", "eager"):
+        raise ConfigError(f"unknown unsupported={unsupported!r}: expected 'error' or 'eager'")
+    return BackendOptions(target, check_numerics(options.get("numerics", default.numerics)), unsupported)
 
 
 def _compile_call(module: fx.GraphModule, options: BackendOptions, inputs: Sequence[Any]) -> Compiled:
@@ -99,7 +109,9 @@ def _compile_static(module: fx.GraphModule, options: BackendOptions, inputs: Seq
 
 
 def _compile_with_autograd(module: fx.GraphModule, options: BackendOptions, inputs: Sequence[Any]) -> Compiled:
-    compiler = partial(compile_graph, target=options.target, numerics=options.numerics)
+    compiler = (
+        partial(_compile_or_split, options) if options.unsupported == "eager" else partial(compile_graph, options)
+    )
     compile_with_autograd = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -118,15 +130,34 @@ def _updates_inputs() -> bool:
 
 
 def compile_graph(
-    module: fx.GraphModule, example_inputs: Sequence[Any], *, target: str, numerics: Numerics
+    options: BackendOptions, module: fx.GraphModule, example_inputs: Sequence[Any] = ()
 ) -> CompiledFunction:
     """Compile one functional aten graph, whose inputs it may update by trailing ``copy_`` nodes."""
     (output,) = module.graph.find_nodes(op="output")
-    results = tuple(output.args[0])
+    results = tuple(output.args[0]) if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
     layouts = [result.meta["val"] if isinstance(result, fx.Node) else result for result in results]
-    chosen = find_target(target)
-    shaped = shape_graph(module, chosen, numerics)
-    artifact = chosen.compile(shaped.lowered)
+    target = find_target(options.target)
+    shaped = shape_graph(module, target, options.numerics)
+    artifact = target.compile(shaped.lowered)
     counters["deepinfer_neuron"]["programs_compiled"] += 1
     return CompiledFunction(artifact, shaped.carriers, layouts)
+
+
+def _compile_or_split(options: BackendOptions, module: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+    """The program of a graph, or its parts where operators have no lowering."""
+    try:
+        return compile_graph(options, copy.deepcopy(module))
+    except (GraphError, LoweringError):
+        target = find_target(options.target)
+        parts = split_graph(
+            module,
+            lambda part: shape_graph(part, target, options.numerics),
+            partial(compile_graph, options),
+        )
+    counters["deepinfer_neuron"]["operators_left_in_eager"] += len(parts.eager)
+    warnings.warn(
+        f"operators without a lowering run in eager PyTorch: {', '.join(parts.eager)}",
+        stacklevel=2,
+    )
+    return PartsFunction(parts)
