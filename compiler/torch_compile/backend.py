@@ -18,6 +18,7 @@ from typing import Any, Literal
 from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
@@ -118,7 +119,9 @@ def _compile_with_autograd(module: fx.GraphModule, options: BackendOptions, inpu
         decompositions=dict(DECOMPOSITIONS),
         keep_inference_input_mutations=True,
     )
-    with plain_tracing():
+    # Replayed views of inputs that share memory begin at the shared memory instead of the input.
+    replay = not shared_memory(inputs)
+    with plain_tracing(), functorch_config.patch(view_replay_for_aliased_outputs=replay):
         return compile_with_autograd(module, inputs)
 
 
