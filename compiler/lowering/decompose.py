@@ -65,7 +65,8 @@ class Decompositions:
         except Exception as error:
             # A kernel's own shape rule may be more lenient than its body.
             types = ", ".join(f"{one.meta['val'].dtype}{list(one.meta['val'].shape)}" for one in node.all_input_nodes)
-            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {error}") from error
+            why = str(error) or type(error).__name__
+            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {why}") from error
         return _restricted(module, self._options)
 
 
@@ -87,9 +88,15 @@ def bound_arguments(node: fx.Node) -> Callable[[Sequence[torch.Tensor]], Any]:
     positions = {source: index for index, source in enumerate(node.all_input_nodes)}
 
     def bound(tensors: Sequence[torch.Tensor]) -> Any:
-        return map_aggregate(
-            (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
-        )
+        def fill(argument: Any) -> Any:
+            if isinstance(argument, fx.Node):
+                return tensors[positions[argument]]
+            if isinstance(argument, (list, tuple)):
+                # A graph's lists cannot be changed, and some decompositions change theirs.
+                return [fill(one) for one in argument] if isinstance(argument, list) else tuple(map(fill, argument))
+            return argument
+
+        return fill(node.args), {name: fill(one) for name, one in node.kwargs.items()}
 
     return bound
 

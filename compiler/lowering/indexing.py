@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from .comparison import where
 from .emitter import Emitter, Operand, Scalar
 from .registry import lowers
 from .shape import axis_of
-from .tensor import Tensor
+from .tensor import Tensor, computation_dtype
 
 aten = torch.ops.aten
 
@@ -83,6 +83,12 @@ def _wrapped(e: Emitter, index: Tensor, size: int) -> Tensor:
 
 def gather_at(e: Emitter, x: Tensor, at: Positions) -> Tensor:
     """Read the slices at the positions."""
+    if x.dtype is torch.bfloat16 and at.batch_start:
+        # XLA:CPU turns such a gather around itself, and then has no dot of bfloat16 that reads it.
+        first = gather_at(e, x, replace(at, batch_start=0))
+        batch, window = range(len(at.batch)), range(len(at.batch), first.rank)
+        before, after = window[: at.batch_start], window[at.batch_start :]
+        return e.transpose(first, [*before, *batch, *after])
     sizes = [1 if axis in at.axes else size for axis, size in enumerate(x.shape)]
     numbers = stablehlo.GatherDimensionNumbers.get(
         at.window_axes(x.shape), list(at.axes), [], [], list(at.axes), len(at.batch)
@@ -211,6 +217,12 @@ def _scatter_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Opera
     return e.reshape(scatter_at(e, target, _along(e, target, dim, where_to), updates, combine), x.shape)
 
 
+def _reduce_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Tensor, combine: Combine) -> Tensor:
+    """Combine elements along one dimension; 16-bit floats in float32, rounded once (ATen scatter_reduce)."""
+    dtype = computation_dtype(x.dtype)
+    return e.convert(_scatter_along(e, e.convert(x, dtype), dim, index, source, combine), x.dtype)
+
+
 @lowers(aten.scatter.src, aten.scatter.value)
 def scatter(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Operand) -> Tensor:
     """x with elements along one dimension replaced."""
@@ -220,7 +232,7 @@ def scatter(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, 
 @lowers(aten.scatter_add.default)
 def scatter_add(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with elements along one dimension increased."""
-    return _scatter_along(e, x, dim, index, source, accumulate)
+    return _reduce_along(e, x, dim, index, source, accumulate)
 
 
 SCATTER_REDUCTIONS: dict[str, Combine] = {
@@ -248,7 +260,7 @@ def scatter_reduce(
             f"scatter_reduce(reduce={reduce!r}, include_self={include_self}) has no lowering: "
             f"use one of {', '.join(SCATTER_REDUCTIONS)} with include_self=True"
         )
-    return _scatter_along(e, x, dim, index, source, SCATTER_REDUCTIONS[reduce])
+    return _reduce_along(e, x, dim, index, source, SCATTER_REDUCTIONS[reduce])
 
 
 def _rows_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Operand, combine: Combine) -> Tensor:

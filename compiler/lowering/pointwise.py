@@ -155,8 +155,9 @@ def silu(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
 
 @lowers(aten.relu.default)
 def relu(e: Emitter, result: TensorType, x: Tensor) -> Tensor:
-    """max(x, 0)."""
-    return e.binary(stablehlo.maximum, x, e.constant(0, x.dtype, x.shape))
+    """max(x, 0); NaN and -0 stay."""
+    zero = e.constant(0, x.dtype, x.shape)
+    return e.select(e.compare("LT", x, zero), zero, x)
 
 
 @lowers(aten.leaky_relu.default)

@@ -41,8 +41,10 @@ def extreme(dtype: torch.dtype, largest: bool) -> Scalar:
 def add_up(e: Emitter, x: Tensor, axes: Sequence[int], narrow_source: bool = False) -> Tensor:
     """Sum of a float32, float64 or integer tensor; in eager's order in exact numerics."""
     if e.options.exact and is_float(x.dtype):
-        return sum_in_eager_order(e, x, axes, narrow_source)
-    return e.reduce(x, axes, stablehlo.AddOp, 0)
+        return e.add_zero(sum_in_eager_order(e, x, axes, narrow_source))
+    total = e.reduce(x, axes, stablehlo.AddOp, 0)
+    # Sums start from zero, so that of -0 is 0; XLA drops a sum of one term, and with it the zero.
+    return e.add_zero(total) if math.prod(x.shape[axis] for axis in axes) == 1 else total
 
 
 @lowers(aten.sum.default, aten.sum.dim_IntList)
@@ -162,6 +164,10 @@ def min_dim(
     return _with_index(e, result, x, dim, stablehlo.MinOp, False)
 
 
+def _as_vector(e: Emitter, x: Tensor) -> Tensor:
+    return x if x.rank else e.reshape(x, (1,))
+
+
 def _shifted(e: Emitter, x: Tensor, axis: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """x minus its maximum along an axis, and a function that spreads a folded tensor over that axis again."""
     spread = [kept for kept in range(x.rank) if kept != axis]
@@ -172,37 +178,46 @@ def _shifted(e: Emitter, x: Tensor, axis: int) -> tuple[Tensor, Callable[[Tensor
     )
 
 
-@lowers(aten._softmax.default, aten._safe_softmax.default)
+@lowers(aten._softmax.default)
 def softmax(
     e: Emitter, result: TensorType, x: Tensor, dim: int, half_to_float: bool = False, dtype: Any = None
 ) -> Tensor:
     """exp(x - max) over its sum, in float32 for narrower floats."""
-    source = e.convert(x, computation_dtype(result.dtype))
-    if not source.rank:
-        return e.constant(1, result.dtype)
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
     powers = e.rounded_once(stablehlo.exponential, shifted)
-    return e.convert(e.divide(powers, spread(add_up(e, powers, [axis]))), result.dtype)
+    return e.reshape(e.convert(e.divide(powers, spread(add_up(e, powers, [axis]))), result.dtype), result.shape)
+
+
+@lowers(aten._safe_softmax.default)
+def safe_softmax(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """Softmax, but zero where every value along the dimension is minus infinity."""
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
+    vector = TensorType(result.dtype, source.shape)
+    axis = axis_of(source, dim)
+    masked = e.compare("EQ", source, e.constant(-math.inf, source.dtype, source.shape))
+    all_masked = e.reduce(masked, [axis], stablehlo.AndOp, True)
+    spread = e.broadcast(all_masked, source.shape, [kept for kept in range(source.rank) if kept != axis])
+    zero = e.constant(0, result.dtype, source.shape)
+    return e.reshape(e.select(spread, zero, softmax(e, vector, source, axis)), result.shape)
 
 
 @lowers(aten._log_softmax.default)
 def log_softmax(e: Emitter, result: TensorType, x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
     """x - max - log(sum(exp(x - max)))."""
-    source = e.convert(x, computation_dtype(result.dtype))
-    if not source.rank:
-        return e.constant(0, result.dtype)
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
     total = e.rounded_once(stablehlo.log, add_up(e, e.rounded_once(stablehlo.exponential, shifted), [axis]))
-    return e.convert(e.binary(stablehlo.subtract, shifted, spread(total)), result.dtype)
+    return e.reshape(e.convert(e.binary(stablehlo.subtract, shifted, spread(total)), result.dtype), result.shape)
 
 
 @lowers(aten.cumsum.default)
 def cumsum(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Running sum, by doubling strides: log2(n) shifted additions."""
     if not x.rank:
-        return e.convert(x, result.dtype)
+        return e.add_zero(e.convert(x, result.dtype))
     wide = torch.float64 if is_float(result.dtype) and e.options.float64 else computation_dtype(result.dtype)
     total = e.convert(x, wide)
     axis = axis_of(x, dim)
@@ -212,7 +227,7 @@ def cumsum(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = Non
         low[axis], high[axis] = stride, -stride
         total = e.add(total, e.pad(total, low, high, 0))
         stride *= 2
-    return e.convert(total, result.dtype)
+    return e.convert(e.add_zero(total), result.dtype)
 
 
 def _moments(e: Emitter, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:

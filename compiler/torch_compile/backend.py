@@ -21,6 +21,7 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ...errors import ConfigError, GraphError, LoweringError
 from ...settings import settings
@@ -36,6 +37,7 @@ from .eager_operators import PartsFunction, split_graph
 from .open_numbers import open_numbers, with_numbers
 
 OPTIONS = ("numerics", "target", "unsupported")
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 Compiled = Callable[..., Any]
 
@@ -50,7 +52,11 @@ class BackendOptions:
 
 
 def deepinfer_neuron(
-    module: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Compiled:
     """Compile a Dynamo graph.
 
@@ -62,14 +68,17 @@ def deepinfer_neuron(
         options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``; ``unsupported``: "error",
             or "eager" to run operators without a lowering in eager PyTorch, between programs. They are counted, and a
             warning names them.
+        mode: one of ``MODES``, which other backends choose their work by; every mode gives the same program here.
 
     Raises:
-        ConfigError: an unknown option.
+        ConfigError: an unknown option or mode.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
     """
     if settings().enforce_eager:
         return module.forward
+    if mode not in MODES:
+        raise ConfigError(f"unknown mode {mode!r}: expected one of {[one for one in MODES if one]}, or none")
     chosen = _check_options(dict(options or {}))
     numbers = open_numbers(module.graph)
     if not numbers:
@@ -141,8 +150,10 @@ def compile_graph(
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
     layouts = [result.meta["val"] if isinstance(result, fx.Node) else result for result in results]
     target = find_target(options.target)
-    shaped = shape_graph(module, target, options.numerics)
-    artifact = target.compile(shaped.lowered)
+    # AOTAutograd compiles within the mode it traced in, where constants of the graph could not be read.
+    with unset_fake_temporarily():
+        shaped = shape_graph(module, target, options.numerics)
+        artifact = target.compile(shaped.lowered)
     counters["deepinfer_neuron"]["programs_compiled"] += 1
     return CompiledFunction(artifact, shaped.carriers, layouts)
 

@@ -76,6 +76,10 @@ def _norms() -> list[Case]:
         x, weight, bias = normal(5, 96, dtype=dtype), normal(96, dtype=dtype, seed=1), normal(96, dtype=dtype, seed=2)
         cases.append(case(aten.native_layer_norm.default, x, [96], weight, bias, 1e-5))
         cases.append(case(aten._fused_rms_norm.default, x, [96], weight, 1e-6))
+        mean, variance = normal(96, dtype=dtype, seed=3), normal(96, dtype=dtype, seed=4).abs() + 0.5
+        statistics = mean, variance, 0.1, 1e-5
+        cases.append(case(aten._native_batch_norm_legit_no_training.default, x, weight, bias, *statistics))
+        cases.append(case(aten._safe_softmax.default, x.masked_fill(x > 0, float("-inf")), -1))
         cases.append(case(aten.var.correction, x, [1], correction=1))
         cases.append(case(aten.var_mean.correction, x, [1], correction=0, keepdim=True))
         cases.append(case(aten.std.correction, x, [1]))
