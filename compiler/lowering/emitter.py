@@ -219,9 +219,10 @@ class Emitter:
             value = value.owner.operand
         if not is_float(x.dtype) or not isinstance(value, ir.OpResult):
             return False
-        if not isinstance(value.owner, stablehlo.ConstantOp) or not value.owner.value.is_splat:
+        literal = value.owner.value if isinstance(value.owner, stablehlo.ConstantOp) else None
+        if not isinstance(literal, ir.DenseElementsAttr) or not literal.is_splat:
             return False
-        number = ir.FloatAttr(value.owner.value.get_splat_value()).value
+        number = ir.FloatAttr(literal.get_splat_value()).value
         return number == 0 and math.copysign(1, number) > 0
 
     def add_zero(self, x: Tensor) -> Tensor:
