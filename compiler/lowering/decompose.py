@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from ...errors import LoweringError
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
+from ...passes.index_as_strided import index_as_strided
 from ...passes.narrow_integers import narrow_decomposition
 from .narrow_floats import narrow_floats
 from .options import LoweringOptions
@@ -113,7 +114,8 @@ def record_for(function: Callable[..., Any], types: Sequence[torch.Tensor], opti
 
 
 def _restricted(module: fx.GraphModule, options: LoweringOptions) -> fx.GraphModule:
-    """The recorded graph itself, changed to the types that ``options`` allow."""
+    """The recorded graph itself, without views by strides and in the types that ``options`` allow."""
+    index_as_strided(module, PassContext())
     if not options.float8:
         replace_float8_by_codes(module, PassContext(), options.e4m3_max)
     if not options.int64:

@@ -262,6 +262,17 @@ def test_batch_norm_in_evaluation(shape):
         torch.testing.assert_close(torch.compile(norm, backend=BACKEND)(x), norm(x))
 
 
+def test_strided_views_of_decompositions():
+    """PyTorch's own decompositions of these contain views by strides."""
+
+    def apart(x):
+        return functional.group_norm(x, 2), functional.instance_norm(x), functional.unfold(x, 2), x.unfold(1, 3, 2)
+
+    x = torch.randn(2, 8, 5, 5)
+    for one in (x, x.to(memory_format=torch.channels_last)):
+        torch.testing.assert_close(torch.compile(apart, backend=BACKEND)(one), apart(one), rtol=1e-5, atol=1e-5)
+
+
 def test_exact_numerics_give_eager_bits():
     def normalise(x):
         return x / x.sum(-1, keepdim=True) * 3 + x.mean(-1, keepdim=True)
