@@ -19,6 +19,7 @@ from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -30,7 +31,7 @@ from ..capture.tracing import plain_tracing
 from ..lowering.options import Numerics
 from ..steps.pipeline import check_numerics, shape_graph
 from ..targets.table import find_target
-from .aliasing import shared_memory
+from .aliasing import refuse_offsets, shared_memory
 from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
 from .eager_operators import PartsFunction, split_graph
@@ -131,7 +132,15 @@ def _compile_with_autograd(module: fx.GraphModule, options: BackendOptions, inpu
     # Replayed views of inputs that share memory begin at the shared memory instead of the input.
     replay = not shared_memory(inputs)
     with plain_tracing(), functorch_config.patch(view_replay_for_aliased_outputs=replay):
-        return compile_with_autograd(module, inputs)
+        compiled = compile_with_autograd(module, inputs)
+    return compiled if replay or not (_updates_inputs() and _returns_views()) else refuse_offsets(compiled, inputs)
+
+
+def _returns_views() -> bool:
+    """Whether a result of the graph that AOTAutograd has just compiled is a view of an input."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return metadata is None or any(info.output_type is OutputType.alias_of_input for info in metadata.output_info)
 
 
 def _updates_inputs() -> bool:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 from deepinfer_neuron.compiler.torch_compile.aliasing import shared_memory
+from deepinfer_neuron.errors import InputError
 
 VIEWS = {
     "itself": lambda x: x,
@@ -92,6 +93,22 @@ def test_results_that_are_views_of_one_result(first, second):
         assert torch.equal(one, expected)
         assert one.stride() == expected.stride()
         assert one.storage_offset() == expected.storage_offset()
+
+
+def test_a_view_whose_place_would_be_lost_is_refused():
+    def step(updated, returned, alone):
+        updated.add_(100)
+        alone.mul_(2)
+        return returned[0], alone[1:]
+
+    compiled = torch.compile(step, backend="deepinfer_neuron")
+    memory, other = torch.arange(24.0).reshape(6, 4), torch.arange(24.0).reshape(6, 4)
+    eager_memory, eager_other = memory.clone(), other.clone()
+    results, expected = compiled(memory, memory[2:], other), step(eager_memory, eager_memory[2:], eager_other)
+    assert all(torch.equal(one, same) for one, same in zip(results, expected, strict=True))
+    with pytest.raises(InputError, match=r"graph inputs \[\d\] are views .*: return a clone, or pass clones"):
+        compiled(memory, memory[2:], other[2:])
+    assert torch.equal(memory, eager_memory)
 
 
 def test_memory_is_told_by_storage_place_and_base():
