@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from ...errors import LoweringError
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
+from ...passes.index_as_strided import index_as_strided
 from ...passes.narrow_integers import narrow_decomposition
 from .narrow_floats import narrow_floats
 from .options import LoweringOptions
@@ -65,7 +66,9 @@ class Decompositions:
         except Exception as error:
             # A kernel's own shape rule may be more lenient than its body.
             types = ", ".join(f"{one.meta['val'].dtype}{list(one.meta['val'].shape)}" for one in node.all_input_nodes)
-            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {error}") from error
+            reason = str(error) or type(error).__name__
+            raise LoweringError(f"its decomposition does not take ({types}): {reason}") from error
+        index_as_strided(module, PassContext())
         return _restricted(module, self._options)
 
 
@@ -87,11 +90,22 @@ def bound_arguments(node: fx.Node) -> Callable[[Sequence[torch.Tensor]], Any]:
     positions = {source: index for index, source in enumerate(node.all_input_nodes)}
 
     def bound(tensors: Sequence[torch.Tensor]) -> Any:
-        return map_aggregate(
-            (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
-        )
+        return _plain((node.args, node.kwargs), lambda one: tensors[positions[one]])
 
     return bound
+
+
+def _plain(argument: Any, value_of: Callable[[fx.Node], Any]) -> Any:
+    """An argument with values for nodes, in lists and mappings that may be changed, unlike those of a node."""
+    if isinstance(argument, fx.Node):
+        return value_of(argument)
+    if isinstance(argument, tuple):
+        return tuple(_plain(one, value_of) for one in argument)
+    if isinstance(argument, list):
+        return [_plain(one, value_of) for one in argument]
+    if isinstance(argument, Mapping):
+        return {name: _plain(one, value_of) for name, one in argument.items()}
+    return argument
 
 
 def tensor_types(node: fx.Node) -> list[torch.Tensor]:

@@ -82,12 +82,21 @@ def _wrapped(e: Emitter, index: Tensor, size: int) -> Tensor:
 
 
 def gather_at(e: Emitter, x: Tensor, at: Positions) -> Tensor:
-    """Read the slices at the positions."""
+    """Read the slices at the positions.
+
+    The gather itself puts the batch dimensions first. XLA:CPU writes others as a transpose too, but only after it
+    has chosen how to multiply the result as bfloat16, and cannot run its choice on a transposed operand.
+    """
     sizes = [1 if axis in at.axes else size for axis, size in enumerate(x.shape)]
+    count = len(at.batch)
+    window = [size for axis, size in enumerate(x.shape) if axis not in at.axes]
     numbers = stablehlo.GatherDimensionNumbers.get(
-        at.window_axes(x.shape), list(at.axes), [], [], list(at.axes), len(at.batch)
+        list(range(count, count + len(window))), list(at.axes), [], [], list(at.axes), count
     )
-    return Tensor(stablehlo.gather(x.value, at.vectors.value, numbers, sizes), x.dtype, at.result_shape(x.shape))
+    value = stablehlo.gather(x.value, at.vectors.value, numbers, sizes)
+    before = range(count, count + at.batch_start)
+    after = range(count + at.batch_start, count + len(window))
+    return e.transpose(Tensor(value, x.dtype, (*at.batch, *window)), [*before, *range(count), *after])
 
 
 def scatter_at(e: Emitter, x: Tensor, at: Positions, updates: Tensor, combine: Combine) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.node import map_aggregate
 
 from ...errors import LoweringError
@@ -110,15 +111,24 @@ def lower_graph(
 
     ``aliases`` maps an output index to the input whose memory it may reuse; shapes and dtypes must agree. Lowerings
     that are given the same ``decompositions`` and ``replacements``, made for the same options, record each operator
-    signature once between them.
+    signature once between them. A tracer's fake tensor mode is left for the time being: constants have values.
 
     Raises:
         LoweringError: naming every operator without a lowering, a dynamic shape, a dtype without a
             StableHLO type or an output that is no tensor, with the model's source line; or a device kernel that
             does not fit its operator.
     """
-    aliases = dict(aliases or {})
-    decompositions = decompositions or Decompositions(options)
+    with unset_fake_temporarily():
+        return _lower(module, options, dict(aliases or {}), decompositions or Decompositions(options), replacements)
+
+
+def _lower(
+    module: fx.GraphModule,
+    options: LoweringOptions,
+    aliases: Mapping[int, int],
+    decompositions: Decompositions,
+    replacements: Replacements | None,
+) -> LoweredModule:
     check_graph(module.graph, decompositions)
     placeholders = module.graph.find_nodes(op="placeholder")
     inputs = tuple(_tensor_type(node) for node in placeholders)

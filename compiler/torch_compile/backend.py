@@ -25,12 +25,18 @@ from ..steps.pipeline import check_numerics, shape_graph
 from ..targets.table import find_target
 from .aliasing import CompiledPerAliasing
 from .compiled_function import CompiledFunction
+from .data_dependent_sizes import refuse_data_dependent_sizes
+from .modes import check_mode, refuse_aot_compile
 
 OPTIONS = ("numerics", "target")
 
 
 def deepinfer_neuron(
-    module: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compile a Dynamo graph.
 
@@ -39,15 +45,18 @@ def deepinfer_neuron(
 
     Args:
         options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``.
+        mode: one of PyTorch's modes, such as "reduce-overhead"; changes nothing, see ``check_mode``.
 
     Raises:
-        ConfigError: an unknown option.
-        CaptureError: dynamic shapes were asked for.
+        ConfigError: an unknown option or mode, or a call of ``aot_compile``.
+        CaptureError: dynamic shapes were asked for, or a size depends on the values of tensors.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
     """
     if settings().enforce_eager:
         return module.forward
+    check_mode(mode)
+    refuse_aot_compile()
     choices = dict(options or {})
     unknown = sorted(set(choices) - set(OPTIONS))
     if unknown:
@@ -86,6 +95,7 @@ def compile_graph(
     module: fx.GraphModule, example_inputs: Sequence[Any], *, target: str, numerics: Numerics
 ) -> CompiledFunction:
     """Compile one functional aten graph, whose inputs it may update by trailing ``copy_`` nodes."""
+    refuse_data_dependent_sizes(module)
     (output,) = module.graph.find_nodes(op="output")
     results = tuple(output.args[0])
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
