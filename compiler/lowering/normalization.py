@@ -50,6 +50,33 @@ def native_layer_norm(
     return first_output, second, third
 
 
+@lowers(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_no_training(
+    e: Emitter,
+    result: Sequence[TensorType],
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x * scale + shift for each feature of [batch, features, ...], as ATen folds the running statistics into them."""
+    source = e.convert(x, computation_dtype(x.dtype))
+    mean, variance = (e.convert(one, source.dtype) for one in (running_mean, running_var))
+    root = e.rounded_once(stablehlo.sqrt, e.add(variance, e.constant(eps, source.dtype, variance.shape)))
+    scale = e.divide(e.constant(1, source.dtype, root.shape), root)
+    if weight is not None:
+        scale = e.multiply(scale, e.convert(weight, source.dtype))
+    offset = e.constant(0, source.dtype, mean.shape) if bias is None else e.convert(bias, source.dtype)
+    shift = e.binary(stablehlo.subtract, offset, e.multiply(mean, scale))
+    spread = [e.broadcast(one, x.shape, [1]) for one in (scale, shift)]
+    normal = e.convert(e.multiply_add(source, *spread), result[0].dtype)
+    nothing, none = (e.constant(0, one.dtype, one.shape) for one in result[1:])
+    return normal, nothing, none
+
+
 @lowers(aten._fused_rms_norm.default)
 def fused_rms_norm(
     e: Emitter,
