@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
+from torch._ops import OpOverload
 
 from ...runtime.artifacts import TensorType
 from .emitter import Emitter
@@ -235,10 +235,25 @@ def _better(e: Emitter, old: Sequence[Tensor], new: Sequence[Tensor]) -> list[Te
     return [e.select(wins, mine, other) for mine, other in zip(new, old, strict=True)]
 
 
-for _count, _mean, _mean_backward, _maximum in (
-    (2, aten.avg_pool2d.default, aten.avg_pool2d_backward.default, aten.max_pool2d_with_indices.default),
-    (3, aten.avg_pool3d.default, aten.avg_pool3d_backward.default, aten.max_pool3d_with_indices.default),
-):
-    lowers(_mean)(partial(_avg_pool, _count))
-    lowers(_mean_backward)(partial(_avg_pool_backward, _count))
-    lowers(_maximum)(partial(_max_pool_with_indices, _count))
+def _register(count: int, mean: OpOverload, mean_backward: OpOverload, maximum: OpOverload) -> None:
+    """The rules for windows over the last ``count`` dimensions."""
+
+    @lowers(mean)
+    def avg_pool(e: Emitter, result: TensorType, x: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        return _avg_pool(count, e, result, x, *arguments, **keywords)
+
+    @lowers(mean_backward)
+    def avg_pool_backward(
+        e: Emitter, result: TensorType, gradient: Tensor, x: Tensor, *arguments: Any, **keywords: Any
+    ) -> Tensor:
+        return _avg_pool_backward(count, e, result, gradient, x, *arguments, **keywords)
+
+    @lowers(maximum)
+    def max_pool(
+        e: Emitter, result: Sequence[TensorType], x: Tensor, *arguments: Any, **keywords: Any
+    ) -> tuple[Tensor, Tensor]:
+        return _max_pool_with_indices(count, e, result, x, *arguments, **keywords)
+
+
+_register(2, aten.avg_pool2d.default, aten.avg_pool2d_backward.default, aten.max_pool2d_with_indices.default)
+_register(3, aten.avg_pool3d.default, aten.avg_pool3d_backward.default, aten.max_pool3d_with_indices.default)

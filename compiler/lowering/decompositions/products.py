@@ -76,6 +76,8 @@ def batch_sum_product(
     bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * bias + alpha * the sum of the products of a batch."""
+    if not bias.dtype.is_floating_point:
+        alpha, beta = int(alpha), int(beta)
     total = left.transpose(0, 1).flatten(1) @ right.flatten(0, 1)
     scaled = total if alpha == 1 else total * alpha
     if beta == 0:
@@ -109,6 +111,12 @@ def distances(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Ten
     return torch.linalg.vector_norm(difference, p, -1)
 
 
+def distances_within(x: Tensor, p: float = 2) -> Tensor:
+    """p-norms of the differences of all pairs of rows of x, in the order of the upper triangle."""
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return torch.linalg.vector_norm(x[first] - x[second], p, -1)
+
+
 aten = torch.ops.aten
 
 DECOMPOSITIONS = {
@@ -118,4 +126,5 @@ DECOMPOSITIONS = {
     aten.addbmm.default: batch_sum_product,
     aten._trilinear.default: trilinear,
     aten._cdist_forward.default: distances,
+    aten._pdist_forward.default: distances_within,
 }

@@ -95,7 +95,7 @@ def histogram(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 def _at_rank(x: Tensor, rank: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Value and position of the element at a rank, which has size one along ``dim``."""
-    values, places = x.sort(dim, stable=True)
+    values, places = x.sort(stable=True, dim=dim)
     found, place = values.gather(dim, rank), places.gather(dim, rank)
     return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
 
@@ -153,13 +153,28 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64)
     last = x.movedim(dim, -1)
-    ordered = last.sort(-1, stable=True)[0]
+    ordered = last.sort(stable=True, dim=-1)[0]
     counts = (ordered.unsqueeze(-1) == ordered.unsqueeze(-2)).to(torch.int32).sum(-1)
     value = ordered.gather(-1, counts.argmax(-1, keepdim=True))
     steps = torch.arange(last.shape[-1]).expand(last.shape)
     place = torch.where(last == value, steps, 0).amax(-1, keepdim=True)
     value, place = value.movedim(-1, dim), place.movedim(-1, dim)
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Coordinates [size, rank] of the first elements that are not zero, and rows of ``fill_value`` behind them."""
+    hit = x.flatten() != 0
+    found = torch.where(hit, torch.arange(x.numel()), x.numel()).sort()[0][:size]
+    found = torch.nn.functional.pad(found, (0, size - found.shape[0]), value=x.numel())
+    coordinates, rest = [], found
+    for extent in reversed(x.shape):
+        coordinates.append(rest % max(extent, 1))
+        rest = rest // max(extent, 1)
+    if not coordinates:
+        return torch.zeros(size, 0, dtype=torch.int64)
+    table = torch.stack(coordinates[::-1], -1)
+    return torch.where((found < x.numel()).unsqueeze(-1), table, fill_value)
 
 
 aten = torch.ops.aten
@@ -177,4 +192,5 @@ DECOMPOSITIONS = {
     aten.nanmedian.dim: nan_median_along,
     aten.nanmedian.default: nan_median,
     aten.mode.default: mode,
+    aten.nonzero_static.default: nonzero_static,
 }
