@@ -147,6 +147,11 @@ def floor_divide(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tens
     return e.convert(e.select(by_zero, e.divide(x, y), floored), result.dtype)
 
 
+def floor_or_true_quotient(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """x / y of floats; of integers its floor."""
+    return e.divide(x, y) if is_float(x.dtype) else _integer_floor_divide(e, x, y)
+
+
 def _integer_floor_divide(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
     quotient = e.binary(stablehlo.divide, x, y)
     if not x.dtype.is_signed:

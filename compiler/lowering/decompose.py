@@ -17,6 +17,7 @@ from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
 from ...passes.index_as_strided import index_as_strided
 from ...passes.narrow_integers import narrow_decomposition
+from .decompositions.table import OWN_DECOMPOSITIONS
 from .narrow_floats import narrow_floats
 from .options import LoweringOptions
 from .record import record
@@ -34,7 +35,7 @@ class Decompositions:
 
     def exists(self, node: fx.Node) -> bool:
         """Whether the node's operator has a registered decomposition."""
-        return isinstance(node.target, OpOverload) and node.target in decomposition_table
+        return isinstance(node.target, OpOverload) and _decomposition_of(node.target) is not None
 
     def key(self, node: fx.Node) -> tuple[Any, str]:
         """What a decomposition depends on, see ``signature``."""
@@ -52,12 +53,16 @@ class Decompositions:
         return self._graphs[key]
 
     def _made(self, node: fx.Node) -> fx.GraphModule:
-        decomposition = decomposition_table[node.target]  # pyright: ignore[reportArgumentType]
+        decomposition = _decomposition_of(node.target)
+        assert decomposition is not None
         arguments = bound_arguments(node)
 
         def flat(*tensors: torch.Tensor) -> tuple[Any, ...]:
             args, kwargs = arguments(tensors)
-            return tuple(tree_leaves(decomposition(*args, **kwargs)))
+            results = decomposition(*args, **kwargs)
+            if results is NotImplemented:
+                raise NotImplementedError("it is not written for these arguments")
+            return tuple(tree_leaves(results))
 
         try:
             module = record(flat, tensor_types(node))
@@ -69,6 +74,10 @@ class Decompositions:
             why = str(error) or type(error).__name__
             raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {why}") from error
         return _restricted(module, self._options)
+
+
+def _decomposition_of(target: Any) -> Callable[..., Any] | None:
+    return OWN_DECOMPOSITIONS.get(target) or decomposition_table.get(target)
 
 
 def signature(node: fx.Node) -> tuple[Any, str]:

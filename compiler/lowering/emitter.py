@@ -86,6 +86,10 @@ class Emitter:
         attribute = ir.DenseElementsAttr.get(unsigned, type=self.element_type(tensor.dtype), shape=list(shape))
         return Tensor(stablehlo.constant(attribute), tensor.dtype, shape)
 
+    def integer_pairs(self, pairs: Sequence[tuple[int, int]]) -> ir.DenseElementsAttr:
+        """An attribute int64 [len(pairs), 2], as windows describe their padding."""
+        return ir.DenseElementsAttr.get(np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
     def iota(self, dtype: torch.dtype, shape: Sequence[int], dimension: int) -> Tensor:
         """Each element's index along ``dimension``."""
         return Tensor(stablehlo.iota(self.type(dtype, shape), dimension), dtype, tuple(shape))

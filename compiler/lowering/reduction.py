@@ -230,6 +230,66 @@ def cumsum(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = Non
     return e.convert(e.add_zero(total), result.dtype)
 
 
+def _running_extreme(
+    e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int, direction: str, largest: bool
+) -> tuple[Tensor, Tensor]:
+    """Extreme so far and its position, the last among equals, by doubling strides; NaN wins and stays."""
+    source = x if x.rank else e.reshape(x, (1,))
+    axis = axis_of(source, dim)
+    value, place = source, e.iota(torch.int32, source.shape, axis)
+    fill = extreme(x.dtype, not largest)
+    stride = 1
+    while stride < source.shape[axis]:
+        low, high = [0] * source.rank, [0] * source.rank
+        low[axis], high[axis] = stride, -stride
+        earlier, earlier_place = e.pad(value, low, high, fill), e.pad(place, low, high, 0)
+        wins = e.compare(direction, value, earlier)
+        if is_float(x.dtype):
+            is_nan = e.compare("NE", value, value)
+            earlier_is_number = e.compare("EQ", earlier, earlier)
+            wins = e.binary(stablehlo.or_, is_nan, e.binary(stablehlo.and_, wins, earlier_is_number))
+        value, place = e.select(wins, value, earlier), e.select(wins, place, earlier_place)
+        stride *= 2
+    return e.reshape(value, result[0].shape), e.reshape(e.convert(place, result[1].dtype), result[1].shape)
+
+
+@lowers(aten.cummax.default)
+def cummax(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Running maximum and its last position."""
+    return _running_extreme(e, result, x, dim, "GE", True)
+
+
+@lowers(aten.cummin.default)
+def cummin(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Running minimum and its last position."""
+    return _running_extreme(e, result, x, dim, "LE", False)
+
+
+@lowers(aten.logcumsumexp.default)
+def logcumsumexp(e: Emitter, result: TensorType, x: Tensor, dim: int) -> Tensor:
+    """Logarithm of the running sum of exponentials, by doubling strides."""
+    total = e.convert(x, computation_dtype(result.dtype))
+    if not x.rank:
+        return e.convert(total, result.dtype)
+    axis = axis_of(x, dim)
+    stride = 1
+    while stride < x.shape[axis]:
+        low, high = [0] * x.rank, [0] * x.rank
+        low[axis], high[axis] = stride, -stride
+        total = _log_add_exp(e, total, e.pad(total, low, high, -math.inf))
+        stride *= 2
+    return e.convert(total, result.dtype)
+
+
+def _log_add_exp(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """log(exp(x) + exp(y)); two equal infinities stay themselves."""
+    larger, smaller = e.binary(stablehlo.maximum, x, y), e.binary(stablehlo.minimum, x, y)
+    powers = e.rounded_once(stablehlo.exponential, e.binary(stablehlo.subtract, smaller, larger))
+    together = e.add(larger, e.rounded_once(stablehlo.log_plus_one, powers))
+    infinite = e.compare("EQ", e.unary(stablehlo.abs, larger), e.constant(math.inf, x.dtype, x.shape))
+    return e.select(infinite, larger, together)
+
+
 def _moments(e: Emitter, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Mean with the axes dropped, and the sum of squared distances from it."""
     spread = [axis for axis in range(x.rank) if axis not in axes]

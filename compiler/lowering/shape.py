@@ -183,7 +183,7 @@ def slice_scatter(
     size = x.shape[axis]
     first = _bound(start, size, 0)
     length = source.shape[axis]
-    if not length:
+    if 0 in source.shape:
         return x
     value = e.convert(source, x.dtype)
     if step == 1:

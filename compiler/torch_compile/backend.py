@@ -24,7 +24,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from ...errors import ConfigError, GraphError, LoweringError
+from ...errors import CaptureError, ConfigError, GraphError, LoweringError
 from ...settings import settings
 from ..capture.decompositions import DECOMPOSITIONS
 from ..capture.tracing import plain_tracing
@@ -34,11 +34,12 @@ from ..targets.table import find_target
 from .aliasing import refuse_offsets, shared_memory
 from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
+from .data_dependent_sizes import refuse_data_dependent_sizes
 from .eager_operators import PartsFunction, split_graph
+from .modes import check_mode, refuse_aot_compile
 from .open_numbers import open_numbers, with_numbers
 
 OPTIONS = ("numerics", "target", "unsupported")
-MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 Compiled = Callable[..., Any]
 
@@ -69,17 +70,18 @@ def deepinfer_neuron(
         options: ``numerics`` ("fast" or "exact") and ``target``, as for ``compile_decode``; ``unsupported``: "error",
             or "eager" to run operators without a lowering in eager PyTorch, between programs. They are counted, and a
             warning names them.
-        mode: one of ``MODES``, which other backends choose their work by; every mode gives the same program here.
+        mode: one of PyTorch's modes, which other backends choose their work by; changes nothing, see ``check_mode``.
 
     Raises:
-        ConfigError: an unknown option or mode.
+        ConfigError: an unknown option or mode, or a call of ``aot_compile``.
+        CaptureError: a size depends on the values of tensors.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
     """
     if settings().enforce_eager:
         return module.forward
-    if mode not in MODES:
-        raise ConfigError(f"unknown mode {mode!r}: expected one of {[one for one in MODES if one]}, or none")
+    check_mode(mode)
+    refuse_aot_compile()
     chosen = _check_options(dict(options or {}))
     numbers = open_numbers(module.graph)
     if not numbers:
@@ -154,6 +156,7 @@ def compile_graph(
     options: BackendOptions, module: fx.GraphModule, example_inputs: Sequence[Any] = ()
 ) -> CompiledFunction:
     """Compile one functional aten graph, whose inputs it may update by trailing ``copy_`` nodes."""
+    refuse_data_dependent_sizes(module)
     (output,) = module.graph.find_nodes(op="output")
     results = tuple(output.args[0]) if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
@@ -171,7 +174,7 @@ def _compile_or_split(options: BackendOptions, module: fx.GraphModule, example_i
     """The program of a graph, or its parts where operators have no lowering."""
     try:
         return compile_graph(options, copy.deepcopy(module))
-    except (GraphError, LoweringError):
+    except (CaptureError, GraphError, LoweringError):
         target = find_target(options.target)
         parts = split_graph(
             module,
