@@ -21,6 +21,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from ...errors import CaptureError, InputError
 from ...runtime.structure import Description, describe
+from ..lowering.complex_parts import split_complex
 from .decompositions import DECOMPOSITIONS
 from .errors import explain_capture_failure, refuse_symbolic_values
 from .tracing import plain_tracing
@@ -37,7 +38,7 @@ class GraphInput:
         role: ``param``, ``buffer``, ``kv`` (a buffer that the step updates) or ``slot`` (an argument of the call).
         qualified_name: name of the tensor in the module, or of the argument.
         alias_root: qualified name of an earlier input that shares this one's memory, if any.
-        tensor: the module's own tensor; None for a slot.
+        tensor: the module's own tensor, of a complex one the real view of its memory; None for a slot.
     """
 
     name: str
@@ -138,7 +139,18 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
         raise CaptureError(f"{_name(function)} changes the shape or storage of a buffer: keep its shape fixed")
     (output,) = module.graph.find_nodes(op="output")
     output.args = (tuple(output.args[0][: len(metadata.output_info)]),)
+    _refuse_complex_results(function, output)
+    split_complex(module)
     return module, inputs
+
+
+def _refuse_complex_results(function: Callable[..., Any], output: fx.Node) -> None:
+    for position, result in enumerate(output.args[0]):  # pyright: ignore
+        if isinstance(result, fx.Node) and result.meta["val"].dtype.is_complex:
+            raise CaptureError(
+                f"result {position} of {_name(function)} is complex: return torch.view_as_real(...) of it, which is "
+                "what a device can hold"
+            )
 
 
 def _describe_inputs(
@@ -160,6 +172,12 @@ def _describe_inputs(
         role: Role = "slot" if is_slot else "kv" if node in updated else "buffer"
         if role == "buffer" and isinstance(tensor, torch.nn.Parameter):
             role = "param"
+        if is_slot and tensor.is_complex():
+            raise CaptureError(
+                f"{_name(function)} has a complex argument {qualified_name!r}: pass torch.view_as_real(...) of it, and "
+                "call torch.view_as_complex inside"
+            )
+        tensor = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
         storage = tensor.untyped_storage().data_ptr()
         root = roots.setdefault(storage, qualified_name)
         inputs.append(

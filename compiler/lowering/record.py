@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.complex_tensor import ComplexTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ...errors import LoweringError
 from ...passes.context import erase_unused
 from ...passes.lazy_module import lazy_module
 from ...passes.result_type import as_type, result_type
+from .complex_rules import apply_by_parts
 from .control_flow import WHILE_LOOP
 
 aten = torch.ops.aten
+
+_SAME_VALUES = (aten.lift_fresh.default, aten.resolve_conj.default, aten.resolve_neg.default)
+"""Recorded tensors are real and hold their values as they are."""
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphModule:
@@ -51,6 +57,12 @@ def _recorded_functionally(function: Callable[..., Any], inputs: Sequence[Tensor
 
 class _UpdatesArgumentError(Exception):
     """The function has to be functionalised."""
+
+
+@cache
+def _is_composite(func: OpOverload) -> bool:
+    """Whether an operator is made of others: autograd takes it apart, but rules run below autograd."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 class _Recorded(Tensor):
@@ -105,10 +117,17 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator):
             return self._record_loop(func, *args)
-        if func is aten.lift_fresh.default:
+        if func in _SAME_VALUES and ComplexTensor not in types:
             return args[0]
+        if func is aten.view_as_real.default and type(args[0]) is Tensor:
+            return func(*args)
         if func._schema.is_mutable:
             raise _UpdatesArgumentError(f"{func} updates an argument")
+        if ComplexTensor in types:
+            return self._record_parts(func, args, kwargs or {})
+        if _is_composite(func):
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         return self._record_call(func, args, kwargs or {})
 
     def _record_call(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -118,12 +137,18 @@ class _Recorder(TorchDispatchMode):
             value = result_type(func, types, keywords)
         except (NotImplementedError, RuntimeError) as error:
             raise LoweringError(f"{func} cannot be recorded on tensors without values: {error}") from error
+        if any(isinstance(one, Tensor) and one.dtype.is_complex for one in tree_leaves(value)):
+            return self._record_parts(func, args, kwargs)
         node = self._graph.call_function(
             func,
             tuple(_mapped(one, self._node_of) for one in args),
             {name: _mapped(one, self._node_of) for name, one in kwargs.items()},
         )
         return self._remember(node, value)
+
+    def _record_parts(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self:
+            return apply_by_parts(func, args, kwargs)
 
     def _record_loop(
         self,

@@ -17,6 +17,7 @@ from ...passes.observer import AfterPass, PassRecord
 from ...passes.pipeline import run_passes
 from ...runtime.plan import GraphMode
 from ...settings import settings
+from ..lowering.complex_parts import split_complex
 from ..lowering.lower import LoweredModule, lower_graph
 from ..lowering.options import Numerics
 from ..targets.base import Target
@@ -126,6 +127,7 @@ def shape_graph(module: fx.GraphModule, target: Target, numerics: Numerics) -> S
         GraphError: the graph breaks an invariant of the lowering.
         LoweringError: an operator has no lowering.
     """
+    split_complex(module)
     passed = pass_graph(module, target)
     start = time.perf_counter()
     lowered = lower_graph(module, target.lowering_options(numerics), passed.context.aliases)

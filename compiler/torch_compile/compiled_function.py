@@ -50,7 +50,9 @@ class CompiledFunction:
 
     def __call__(self, arguments: list[Tensor]) -> list[Any]:
         """Run the program on ``arguments``; raises CompileError for tensors that are not on the CPU."""
-        tensors = [_within(tensor, one.shape) for tensor, one in zip(arguments, self._artifact.inputs, strict=True)]
+        tensors = [
+            _within(_real(tensor), one.shape) for tensor, one in zip(arguments, self._artifact.inputs, strict=True)
+        ]
         arguments.clear()
         device, execute = self._load()
         shared = [tensor if is_shareable(tensor) else _copy(tensor) for tensor in tensors]
@@ -59,14 +61,15 @@ class CompiledFunction:
             for index, tensor in enumerate(shared)
         ]
         outputs = [
-            carry(device.to_torch(buffer), dtype) for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
+            _result(device.to_torch(buffer), dtype)
+            for buffer, dtype in zip(execute(buffers), self._dtypes, strict=False)
         ]
         for index in self._updated:
             if shared[index] is not tensors[index]:
                 tensors[index].copy_(shared[index])
-        results = iter(self._memory.arrange(outputs))
+        computed = iter(self._memory.arrange(outputs))
         counters["deepinfer_neuron"]["programs_run"] += 1
-        return [next(results) if result is _COMPUTED else result for result in self._results]
+        return [next(computed) if result is _COMPUTED else result for result in self._results]
 
     def _load(self) -> Any:
         if not hasattr(self._loaded, "program"):
@@ -79,6 +82,15 @@ def _within(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The leading elements of a flat input: AOTAutograd traces with the part of a storage that its views reach."""
     shorter = tensor.dim() == len(shape) == 1 and shape[0] < tensor.shape[0]
     return tensor[: shape[0]] if shorter else tensor
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """A complex tensor as programs take it: with real and imaginary parts in a last dimension."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def _result(output: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.view_as_complex(output) if dtype.is_complex else carry(output, dtype)
 
 
 def _copy(tensor: Tensor) -> Tensor:

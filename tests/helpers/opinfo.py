@@ -76,12 +76,12 @@ def _of_dtype(operator: Any, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def verdict(sample: Sample) -> str:
-    """ "right", "refused", or what is wrong with the compiled call."""
+    """ "right", "refused" with the reason, or what is wrong with the compiled call."""
     torch._dynamo.reset()
     try:
         expected = sample.call()
     except Exception:
-        return "right"  # eager refuses it too
+        return "eager refuses it"
     compiled = torch.compile(
         lambda *arguments, **keywords: sample.operator(*arguments, **keywords), backend="deepinfer_neuron"
     )
@@ -89,13 +89,16 @@ def verdict(sample: Sample) -> str:
     try:
         actual = compiled(*arguments, **keywords)
     except Exception as error:
-        return "refused" if _is_refusal(error) else f"{sample} crashed: {type(error).__name__}: {error}"
+        return (
+            f"refused: {_refusal(error)}" if _refusal(error) else f"{sample} crashed: {type(error).__name__}: {error}"
+        )
     return _comparison(sample, tree_leaves(actual), tree_leaves(expected))
 
 
-def _is_refusal(error: BaseException) -> bool:
+def _refusal(error: BaseException) -> DeepInferNeuronError | None:
+    """The refusal that an error of a compiled call is about."""
     cause = getattr(error, "inner_exception", None) or error
-    return isinstance(cause, DeepInferNeuronError)
+    return cause if isinstance(cause, DeepInferNeuronError) else None
 
 
 def _comparison(sample: Sample, actual: list[Any], expected: list[Any]) -> str:
