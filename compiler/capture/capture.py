@@ -22,6 +22,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 from ...errors import CaptureError, InputError
 from ...runtime.structure import Description, describe
 from ..lowering.complex_parts import split_complex
+from ..lowering.higher_order import inline_higher_order
 from .decompositions import DECOMPOSITIONS
 from .errors import explain_capture_failure, refuse_symbolic_values
 from .tracing import plain_tracing
@@ -140,6 +141,7 @@ def _to_aten(function: Callable[..., Any], traced: CaptureOutput) -> tuple[fx.Gr
     (output,) = module.graph.find_nodes(op="output")
     output.args = (tuple(output.args[0][: len(metadata.output_info)]),)
     _refuse_complex_results(function, output)
+    inline_higher_order(module)
     split_complex(module)
     return module, inputs
 

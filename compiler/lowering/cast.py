@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ...runtime.artifacts import TensorType
-from .emitter import Emitter
+from .emitter import Emitter, Operand
 from .registry import lowers
 from .tensor import Tensor
 
@@ -18,14 +18,18 @@ aten = torch.ops.aten
     aten._to_copy.default,
     aten.clone.default,
     aten.detach.default,
+    aten.detach_copy.default,
     aten.alias.default,
     aten.lift_fresh_copy.default,
     aten.contiguous.default,
     torch.ops.prims.convert_element_type.default,
 )
-def to_copy(e: Emitter, result: TensorType, x: Tensor, dtype: Any = None) -> Tensor:
-    """The same values in the result's type; values beyond the range of an fp8 type saturate, as in torch 2.13."""
-    return e.convert(x, result.dtype)
+def to_copy(e: Emitter, result: TensorType, x: Operand, dtype: Any = None) -> Tensor:
+    """The same values in the result's type; values beyond the range of an fp8 type saturate, as in torch 2.13.
+
+    Tracers of batched functions copy plain numbers too.
+    """
+    return e.operand(x, result.dtype, result.shape)
 
 
 @lowers(aten.copy.default)

@@ -16,9 +16,10 @@ from torch._subclasses.complex_tensor import ComplexTensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from ...errors import LoweringError
-from ...passes.context import emit_before, output_node, placeholders, results
+from ...passes.context import emit_before, output_node
 from ...passes.locations import source_line
 from ...passes.result_type import as_type
+from .inlining import attribute_before, inline_before
 from .record import record
 
 aten = torch.ops.aten
@@ -78,16 +79,7 @@ def _pair_before(anchor: fx.Node, parts: Parts) -> fx.Node:
 
 def _split_constant(module: fx.GraphModule, node: fx.Node) -> Parts:
     constant = getattr(module, str(node.target)).resolve_conj()
-    return _parts_of_pair(node.next, _constant_before(module, node, torch.view_as_real(constant)))
-
-
-def _constant_before(module: fx.GraphModule, anchor: fx.Node, tensor: Tensor) -> fx.Node:
-    name = f"{anchor.name}_constant_{len(module._buffers)}"
-    module.register_buffer(name, tensor)
-    with anchor.graph.inserting_before(anchor):
-        node = anchor.graph.get_attr(name)
-    node.meta["val"] = as_type(tensor)
-    return node
+    return _parts_of_pair(node.next, attribute_before(module, node, torch.view_as_real(constant)))
 
 
 def _split_call(module: fx.GraphModule, node: fx.Node, values: Values) -> None:
@@ -126,7 +118,7 @@ def _by_parts(module: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, An
         line = source_line(node)
         where = f" at {line}" if line else ""
         raise LoweringError(f"{node.target}{where} with complex numbers: {error}") from error
-    made = iter(_inlined(module, node, recorded, operands))
+    made = iter(inline_before(module, node, recorded, operands))
     leaves = [Parts(next(made), next(made)) if kind is ComplexTensor else next(made) for kind in kinds]
     assert structure is not None
     return tree_unflatten(leaves, structure)
@@ -138,21 +130,6 @@ def _nodes_of(value: Parts | fx.Node) -> Sequence[fx.Node]:
 
 def _tensor_of(value: Parts | fx.Node, supply: Iterator[Tensor]) -> Tensor:
     return ComplexTensor(next(supply), next(supply)) if isinstance(value, Parts) else next(supply)
-
-
-def _inlined(
-    module: fx.GraphModule, anchor: fx.Node, recorded: fx.GraphModule, operands: Sequence[fx.Node]
-) -> list[fx.Node]:
-    """Copy a recorded graph in front of a node; returns the nodes of its results."""
-    copies = dict(zip(placeholders(recorded), operands, strict=True))
-    for one in recorded.graph.nodes:
-        if one.op == "get_attr":
-            copies[one] = _constant_before(module, anchor, getattr(recorded, str(one.target)))
-        elif one.op == "call_function":
-            with anchor.graph.inserting_before(anchor):
-                copies[one] = anchor.graph.node_copy(one, copies.__getitem__)
-            copies[one].meta = {**anchor.meta, "val": one.meta["val"]}
-    return [copies[one] for one in results(recorded)]
 
 
 def _return_pairs(module: fx.GraphModule, values: Values) -> None:

@@ -72,7 +72,12 @@ def _scalar_tensor(value: complex, *, dtype: torch.dtype | None = None, **placem
     return _full((), value, dtype=dtype)
 
 
+def _complex(real: Tensor, imaginary: Tensor) -> ComplexTensor:
+    return ComplexTensor(*torch.broadcast_tensors(real, imaginary))
+
+
 def _polar(length: Tensor, angle: Tensor) -> ComplexTensor:
+    length, angle = torch.broadcast_tensors(length, angle)
     return ComplexTensor(length * angle.cos(), length * angle.sin())
 
 
@@ -86,11 +91,11 @@ def _fft_complex(x: Any, dim: Sequence[int], normalization: int, forward: bool) 
 
 
 def _fft_from_real(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> ComplexTensor:
-    parts = transform_all(parts_of(x), dim, True)
+    real, imaginary = transform_all(parts_of(x), dim, True)
     if onesided:
-        last = dim[-1]
-        parts = tuple(one.narrow(last, 0, x.shape[last] // 2 + 1) for one in parts)
-    return _scaled(parts, scale_of(x.shape, dim, normalization))
+        last, half = dim[-1], x.shape[dim[-1]] // 2 + 1
+        real, imaginary = real.narrow(last, 0, half), imaginary.narrow(last, 0, half)
+    return _scaled((real, imaginary), scale_of(x.shape, dim, normalization))
 
 
 def _fft_to_real(x: Any, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
@@ -104,6 +109,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     torch.ops.prims.convert_element_type.default: _convert_element_type,
     aten.full.default: _full,
     aten.scalar_tensor.default: _scalar_tensor,
+    aten.complex.default: _complex,
     aten.polar.default: _polar,
     aten.unbind.int: _unbind,
     aten._fft_c2c.default: _fft_complex,

@@ -30,6 +30,15 @@ class Window:
     dilation: Sequence[int]
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Stride, padding and dilation of a convolution, a number for each spatial dimension."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+
+
 def _ending_at(
     size: Sequence[int],
     kernel: Sequence[int],
@@ -89,15 +98,13 @@ def _transposed(
     x: Tensor,
     kernel: Tensor,
     output: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    steps: Steps,
     groups: int,
 ) -> Tensor:
     """The transposed convolution with spatial sizes ``output``; kernel [features of x, features / groups, *space]."""
     size = kernel.shape[2:]
-    low = [step * (k - 1) - pad for step, k, pad in zip(dilation, size, padding, strict=True)]
-    window = _ending_at(x.shape[2:], size, output, low, [1] * len(size), stride, dilation)
+    low = [step * (k - 1) - pad for step, k, pad in zip(steps.dilation, size, steps.padding, strict=True)]
+    window = _ending_at(x.shape[2:], size, output, low, [1] * len(size), steps.stride, steps.dilation)
     return convolve(e, x, _exchanged(e, kernel, groups), window, groups)
 
 
@@ -106,13 +113,11 @@ def _direct(
     x: Tensor,
     kernel: Tensor,
     output: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    steps: Steps,
     groups: int,
 ) -> Tensor:
     size = kernel.shape[2:]
-    window = _ending_at(x.shape[2:], size, output, padding, stride, [1] * len(size), dilation)
+    window = _ending_at(x.shape[2:], size, output, steps.padding, steps.stride, [1] * len(size), steps.dilation)
     return convolve(e, x, kernel, window, groups)
 
 
@@ -121,9 +126,7 @@ def _kernel_gradient(
     x: Tensor,
     gradient: Tensor,
     size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    steps: Steps,
     groups: int,
 ) -> Tensor:
     """Gradient [output features, features / groups, *size] of a direct convolution's kernel.
@@ -132,7 +135,8 @@ def _kernel_gradient(
     """
     swapped = [1, 0, *range(2, x.rank)]
     images, kernels = e.transpose(x, swapped), e.transpose(gradient, swapped)
-    window = _ending_at(images.shape[2:], kernels.shape[2:], size, padding, dilation, [1] * len(size), stride)
+    shape, kernel = images.shape[2:], kernels.shape[2:]
+    window = _ending_at(shape, kernel, size, steps.padding, steps.dilation, [1] * len(size), steps.stride)
     return e.transpose(convolve(e, images, kernels, window, batch_groups=groups), swapped)
 
 
@@ -158,8 +162,8 @@ def convolution(
     """Cross-correlation of [batch, features, *space], or its transpose, accumulated in float32."""
     dtype = computation_dtype(result.dtype)
     source, kernel = e.convert(x, dtype), e.convert(weight, dtype)
-    steps = [_spatial(one, x.rank) for one in (stride, padding, dilation)]
-    made = (_transposed if transposed else _direct)(e, source, kernel, result.shape[2:], *steps, groups)
+    steps = Steps(*(_spatial(one, x.rank) for one in (stride, padding, dilation)))
+    made = (_transposed if transposed else _direct)(e, source, kernel, result.shape[2:], steps, groups)
     if bias is not None:
         made = e.add(made, e.broadcast(e.convert(bias, dtype), made.shape, [1]))
     return e.convert(made, result.dtype)
@@ -184,11 +188,11 @@ def convolution_backward(
     """Gradients of the operand, the kernel and the bias; None where the mask says so."""
     dtype = computation_dtype(gradient.dtype)
     change, source, kernel = (e.convert(one, dtype) for one in (gradient, x, weight))
-    steps = [_spatial(one, x.rank) for one in (stride, padding, dilation)]
+    steps = Steps(*(_spatial(one, x.rank) for one in (stride, padding, dilation)))
     back = _direct if transposed else _transposed
     large, small = (change, source) if transposed else (source, change)
-    first = back(e, change, kernel, x.shape[2:], *steps, groups) if output_mask[0] else None
-    second = _kernel_gradient(e, large, small, weight.shape[2:], *steps, groups) if output_mask[1] else None
+    first = back(e, change, kernel, x.shape[2:], steps, groups) if output_mask[0] else None
+    second = _kernel_gradient(e, large, small, weight.shape[2:], steps, groups) if output_mask[1] else None
     third = add_up(e, change, [0, *range(2, change.rank)]) if output_mask[2] else None
     first, second, third = (one and e.convert(one, gradient.dtype) for one in (first, second, third))
     return first, second, third

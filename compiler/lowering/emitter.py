@@ -88,7 +88,8 @@ class Emitter:
 
     def integer_pairs(self, pairs: Sequence[tuple[int, int]]) -> ir.DenseElementsAttr:
         """An attribute int64 [len(pairs), 2], as windows describe their padding."""
-        return ir.DenseElementsAttr.get(np.array(pairs, dtype=np.int64).reshape(-1, 2))
+        numbers: Any = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return ir.DenseElementsAttr.get(numbers)
 
     def iota(self, dtype: torch.dtype, shape: Sequence[int], dimension: int) -> Tensor:
         """Each element's index along ``dimension``."""

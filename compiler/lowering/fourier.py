@@ -7,7 +7,7 @@ factor or ``LARGEST_MATRIX``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy
 import torch
@@ -30,7 +30,8 @@ def transform_all(parts: Parts, dims: Sequence[int], forward: bool) -> Parts:
     """
     for dim in dims:
         real, imaginary = (one.movedim(dim, -1) for one in parts)
-        parts = tuple(one.movedim(-1, dim) for one in _transform(real, imaginary, forward))
+        real, imaginary = _transform(real, imaginary, forward)
+        parts = real.movedim(-1, dim), imaginary.movedim(-1, dim)
     return parts
 
 
@@ -84,7 +85,7 @@ def _roots(rows: int, columns: int, size: int, forward: bool, dtype: torch.dtype
     return real.to(dtype), imaginary.to(dtype)
 
 
-def _product(parts: Parts, roots: Parts, multiply) -> Parts:
+def _product(parts: Parts, roots: Parts, multiply: Callable[[Tensor, Tensor], Tensor]) -> Parts:
     real, imaginary = parts
     cosine, sine = roots
     return (

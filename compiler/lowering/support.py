@@ -25,7 +25,18 @@ DROPPED = frozenset(
     }
 )
 
+_RANDOM = (
+    "draw random numbers outside the compiled step and pass them in, or run them in eager: "
+    'options={"unsupported": "eager"}'
+)
+_DRAWN = (
+    *("bernoulli", "binomial", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal"),
+    *("normal_functional", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random"),
+    *("randperm", "uniform"),
+)
+
 ADVICE = {
+    **dict.fromkeys(_DRAWN, _RANDOM),
     "index": "a boolean mask has a shape that depends on data: use torch.where, or integer positions",
     "nonzero": "its shape depends on data: keep all positions and a mask, and use torch.where",
     "masked_select": "its shape depends on data: use torch.where with a fill value",
@@ -36,11 +47,6 @@ ADVICE = {
     "_local_scalar_dense": "a tensor became a Python number: keep it a tensor (no .item() or .tolist())",
     "as_strided": "write the view with slice, reshape or permute",
     "set_": "a compiled program cannot exchange storages: copy values",
-    "multinomial": "draw random numbers outside the compiled step and pass them in",
-    "rand": "draw random numbers outside the compiled step and pass them in",
-    "randn": "draw random numbers outside the compiled step and pass them in",
-    "randint": "draw random numbers outside the compiled step and pass them in",
-    "bernoulli": "draw random numbers outside the compiled step and pass them in",
     "native_dropout": "switch the model to eval() or draw the mask outside",
 }
 

@@ -18,6 +18,7 @@ from ...passes.pipeline import run_passes
 from ...runtime.plan import GraphMode
 from ...settings import settings
 from ..lowering.complex_parts import split_complex
+from ..lowering.higher_order import inline_higher_order
 from ..lowering.lower import LoweredModule, lower_graph
 from ..lowering.options import Numerics
 from ..targets.base import Target
@@ -127,6 +128,7 @@ def shape_graph(module: fx.GraphModule, target: Target, numerics: Numerics) -> S
         GraphError: the graph breaks an invariant of the lowering.
         LoweringError: an operator has no lowering.
     """
+    inline_higher_order(module)
     split_complex(module)
     passed = pass_graph(module, target)
     start = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+from torch._functorch import config as functorch_config
 
 from ...errors import ConfigError
 
@@ -21,7 +21,7 @@ def check_mode(mode: str | None) -> None:
 
 def refuse_aot_compile() -> None:
     """Raise ConfigError where ``torch.compile(f).aot_compile(...)`` wants a function that it can write to a file."""
-    if torch._functorch.config.bundled_autograd_cache:
+    if functorch_config.bundled_autograd_cache:
         raise ConfigError(
             "the deepinfer_neuron backend cannot be used with aot_compile, which writes functions by pickle: call the "
             "compiled function, or keep compiled decode steps in a store with `deepinfer-neuron compile`"

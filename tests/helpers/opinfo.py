@@ -6,14 +6,14 @@ import copy
 import sys
 import types
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
 from deepinfer_neuron.errors import DeepInferNeuronError
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 # PyTorch's helpers derive a base class for tests of their own from this package; samples need nothing of it.
 _stand_in = types.ModuleType("expecttest")
@@ -31,7 +31,10 @@ UNDEFINED = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided",
 ANY_POSITION = frozenset({"argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk"})
 """Among equal elements they may give the position of any, so that of positions only type and range are compared."""
 
-TOLERANCES = {torch.bfloat16: 2e-2, torch.float16: 2e-2, torch.float32: 1e-4, torch.float64: 1e-4}
+TOLERANCES = {
+    **dict.fromkeys((torch.bfloat16, torch.float16, torch.complex32), 2e-2),
+    **dict.fromkeys((torch.float32, torch.float64, torch.complex64, torch.complex128), 1e-4),
+}
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,12 @@ class Sample:
         return self.operator(*arguments, **keywords)
 
 
-def samples(names: frozenset[str] | None = None) -> Iterator[Sample]:
+def samples(names: frozenset[str] | None = None, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Sample]:
     """The first samples of each operator and dtype for which eager PyTorch gives a result."""
     for operator in op_db:
         if names is not None and operator.name not in names:
             continue
-        for dtype in DTYPES:
+        for dtype in dtypes:
             if dtype in operator.supported_dtypes("cpu"):
                 torch.manual_seed(0)
                 yield from _of_dtype(operator, dtype)
@@ -76,23 +79,56 @@ def _of_dtype(operator: Any, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def verdict(sample: Sample) -> str:
-    """ "right", "refused" with the reason, or what is wrong with the compiled call."""
+    """ "right", "refused" with the reason, "eager refuses it", or what is wrong with the compiled call."""
+    return _judged(sample, Sample.call, _compiled_call)
+
+
+def backward_verdict(sample: Sample) -> str:
+    """``verdict`` about the gradients of an operator that has some."""
+    return _judged(sample, lambda one: _gradients(one, one.operator), lambda one: _gradients(one, _compiled(one)))
+
+
+def _judged(sample: Sample, eager: Callable[[Sample], Any], compiled: Callable[[Sample], Any]) -> str:
     torch._dynamo.reset()
     try:
-        expected = sample.call()
+        expected = eager(sample)
     except Exception:
         return "eager refuses it"
-    compiled = torch.compile(
+    try:
+        actual = compiled(sample)
+    except Exception as error:
+        refusal = _refusal(error)
+        return f"refused: {refusal}" if refusal else f"{sample} crashed: {type(error).__name__}: {error}"
+    return _comparison(sample, tree_leaves(actual), tree_leaves(expected))
+
+
+def _compiled(sample: Sample) -> Callable[..., Any]:
+    return torch.compile(
         lambda *arguments, **keywords: sample.operator(*arguments, **keywords), backend="deepinfer_neuron"
     )
+
+
+def _compiled_call(sample: Sample) -> Any:
     arguments, keywords = copy.deepcopy((sample.arguments, sample.keywords))
-    try:
-        actual = compiled(*arguments, **keywords)
-    except Exception as error:
-        return (
-            f"refused: {_refusal(error)}" if _refusal(error) else f"{sample} crashed: {type(error).__name__}: {error}"
-        )
-    return _comparison(sample, tree_leaves(actual), tree_leaves(expected))
+    return _compiled(sample)(*arguments, **keywords)
+
+
+def _gradients(sample: Sample, function: Callable[..., Any]) -> Sequence[torch.Tensor | None]:
+    """Of a weighted sum of all results, by every floating-point argument."""
+    leaves, structure = tree_flatten(copy.deepcopy((sample.arguments, sample.keywords)))
+    leaves = [one.detach().requires_grad_() if _is_differentiable(one) else one for one in leaves]
+    wanted = [one for one in leaves if _is_differentiable(one)]
+    arguments, keywords = tree_unflatten(leaves, structure)
+    results = [one for one in tree_leaves(function(*arguments, **keywords)) if _is_differentiable(one) and one.grad_fn]
+    if not wanted or not results:
+        return []
+    generator = torch.Generator().manual_seed(0)
+    weights = [torch.randn(one.shape, generator=generator, dtype=one.dtype) for one in results]
+    return torch.autograd.grad(results, wanted, weights, allow_unused=True)
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _refusal(error: BaseException) -> DeepInferNeuronError | None:
@@ -103,23 +139,26 @@ def _refusal(error: BaseException) -> DeepInferNeuronError | None:
 
 def _comparison(sample: Sample, actual: list[Any], expected: list[Any]) -> str:
     try:
-        for got, wanted in zip(actual, expected, strict=True):
-            _compare(sample, got, wanted)
+        for position, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
+            _compare(sample, got, wanted, _is_position(sample, position, len(expected)))
     except AssertionError as error:
         return "right" if _is_nearer(sample, actual, expected) else f"{sample} is wrong: {error}"
     return "right"
 
 
-def _compare(sample: Sample, got: Any, wanted: Any) -> None:
+def _is_position(sample: Sample, number: int, count: int) -> bool:
+    """Whether a result holds positions of values, the result in front of it."""
+    return sample.operator.name == "argsort" or (sample.operator.name in ANY_POSITION and count == 2 and number == 1)
+
+
+def _compare(sample: Sample, got: Any, wanted: Any, any_position: bool) -> None:
     if not isinstance(wanted, torch.Tensor):
         assert got == wanted
     elif sample.operator.name in UNDEFINED:
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-    elif sample.operator.name in ANY_POSITION and wanted.dtype is torch.int64 and sample.dtype is not torch.int64:
+    elif any_position:
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-        assert not wanted.numel() or (
-            got.min() >= 0 and got.max() <= wanted.max().clamp(min=sample.arguments[0].numel())
-        )
+        assert not wanted.numel() or (got.min() >= 0 and got.max() < max(sample.arguments[0].numel(), 1))
     else:
         tolerance = TOLERANCES.get(wanted.dtype, 0.0)
         torch.testing.assert_close(got, wanted, equal_nan=True, rtol=tolerance, atol=tolerance / 5)

@@ -49,7 +49,8 @@ def _windows(count: int) -> list[Case]:
     ):
         cases.append(case(MAXIMA[count], x, *arguments))
         cases.append(case(MAXIMA[count], ties(3, *SPACES[count]), *arguments))
-    cases.append(case(MEANS[count], x.bfloat16(), [2] * count))
+    if count == 2:  # ATen has no three-dimensional means of bfloat16
+        cases.append(case(MEANS[count], x.bfloat16(), [2] * count))
     cases.append(case(MAXIMA[count], x.bfloat16(), [2] * count))
     return cases
 

@@ -39,16 +39,14 @@ def _adaptive_pools() -> list[Case]:
 
 
 def _products() -> list[Case]:
-    rows, columns = normal(12, 16, dtype=torch.bfloat16), normal(16, 12, dtype=torch.bfloat16, seed=1)
+    rows, columns = normal(12, 16, dtype=torch.bfloat16), normal(16, 16, dtype=torch.bfloat16, seed=1)
     experts = normal(3, 16, 8, dtype=torch.bfloat16, seed=2)
-    ends = torch.tensor([4, 4, 12], dtype=torch.int32)
+    ends, whole = (torch.tensor([4, 4, last], dtype=torch.int32) for last in (12, 16))
     weight = integers(8, 32, low=-128, high=128, dtype=torch.int8)
     cases = [
         case(aten._grouped_mm.default, rows, experts, ends),
-        case(
-            aten._grouped_mm.default, normal(16, 12, dtype=torch.bfloat16), normal(12, 16, dtype=torch.bfloat16), ends
-        ),
-        case(aten._grouped_mm.default, normal(3, 8, 16, dtype=torch.bfloat16), columns, ends),
+        case(aten._grouped_mm.default, columns, normal(16, 16, dtype=torch.bfloat16), whole),
+        case(aten._grouped_mm.default, normal(3, 8, 16, dtype=torch.bfloat16), columns, whole),
         case(aten._weight_int8pack_mm.default, normal(4, 32, dtype=torch.bfloat16), weight, positive(8).bfloat16()),
         case(aten.addbmm.default, normal(4, 5), normal(3, 4, 6), normal(3, 6, 5, seed=1), beta=0.5, alpha=2),
         case(aten.addbmm.default, integers(4, 5), integers(3, 4, 6), integers(3, 6, 5), beta=0.6, alpha=1.2),
