@@ -7,7 +7,7 @@ import sys
 import types
 import unittest
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -52,10 +52,18 @@ class Sample:
         name = f"{self.operator.name}.{variant}" if variant else self.operator.name
         return f"{name} {str(self.dtype)[6:]} sample {self.number}"
 
-    def call(self, change: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
+    def call(self) -> Any:
         """What eager PyTorch gives for copies of the arguments."""
-        arguments, keywords = tree_map(change, copy.deepcopy((self.arguments, self.keywords)))
+        arguments, keywords = copy.deepcopy((self.arguments, self.keywords))
         return self.operator(*arguments, **keywords)
+
+    def in_float64(self) -> Sample:
+        """The same call of wider numbers."""
+
+        def widened(leaf: Any) -> Any:
+            return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+        return replace(self, arguments=tree_map(widened, self.arguments), keywords=tree_map(widened, self.keywords))
 
 
 def samples(names: frozenset[str] | None = None, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Sample]:
@@ -99,7 +107,7 @@ def _judged(sample: Sample, eager: Callable[[Sample], Any], compiled: Callable[[
     except Exception as error:
         refusal = _refusal(error)
         return f"refused: {refusal}" if refusal else f"{sample} crashed: {type(error).__name__}: {error}"
-    return _comparison(sample, tree_leaves(actual), tree_leaves(expected))
+    return _comparison(sample, eager, tree_leaves(actual), tree_leaves(expected))
 
 
 def _compiled(sample: Sample) -> Callable[..., Any]:
@@ -137,12 +145,16 @@ def _refusal(error: BaseException) -> DeepInferNeuronError | None:
     return cause if isinstance(cause, DeepInferNeuronError) else None
 
 
-def _comparison(sample: Sample, actual: list[Any], expected: list[Any]) -> str:
+def _comparison(sample: Sample, eager: Callable[[Sample], Any], actual: list[Any], expected: list[Any]) -> str:
     try:
         for position, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
             _compare(sample, got, wanted, _is_position(sample, position, len(expected)))
     except AssertionError as error:
-        return "right" if _is_nearer(sample, actual, expected) else f"{sample} is wrong: {error}"
+        return (
+            "right"
+            if _is_nearer(tree_leaves(eager(sample.in_float64())), actual, expected)
+            else f"{sample} is wrong: {error}"
+        )
     return "right"
 
 
@@ -164,13 +176,8 @@ def _compare(sample: Sample, got: Any, wanted: Any, any_position: bool) -> None:
         torch.testing.assert_close(got, wanted, equal_nan=True, rtol=tolerance, atol=tolerance / 5)
 
 
-def _is_nearer(sample: Sample, actual: list[Any], expected: list[Any]) -> bool:
+def _is_nearer(exact: list[Any], actual: list[Any], expected: list[Any]) -> bool:
     """Whether floats are nearer to a result in float64 than eager's own are, give or take a half."""
-
-    def widened(leaf: Any) -> Any:
-        return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
-
-    exact = tree_leaves(sample.call(widened))
     for got, wanted, truth in zip(actual, expected, exact, strict=True):
         if not isinstance(wanted, torch.Tensor) or not wanted.is_floating_point():
             if not torch.equal(got, wanted):

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.utils import counters
 
 EVERY = 25
-"""Of so many operators, in the order of their names, one is called in the quick tests, with float32 alone."""
+"""Of so many operators, in the order of their names, the quick tests call one, with its first sample of float32."""
 
 MOST_REFUSED = 600
 """Samples of the whole database that may be refused."""
@@ -38,10 +38,11 @@ def quiet_dynamo():
 
 def test_one_operator_of_twenty_five():
     names = frozenset(operator_names()[::EVERY])
-    verdicts = {str(sample): opinfo.verdict(sample) for sample in opinfo.samples(names, (torch.float32,))}
+    firsts = [sample for sample in opinfo.samples(names, (torch.float32,)) if sample.number == 0]
+    verdicts = {str(sample): opinfo.verdict(sample) for sample in firsts}
     assert not mistakes(verdicts), "\n".join(mistakes(verdicts))
     right = sum(text == "right" for text in verdicts.values())
-    assert right > 0.8 * len(verdicts) > 40
+    assert right >= 0.8 * len(verdicts) >= 16
     assert counters["deepinfer_neuron"]["programs_run"] >= 0.8 * right
 
 
