@@ -275,7 +275,7 @@ def _reduced(e: Emitter, x: Tensor, source: Tensor, name: str, include_self: boo
     reduction, dtype = REDUCTIONS[name], computation_dtype(x.dtype)
     wide = e.convert(x, dtype)
     kept = wide if include_self else scatter(wide, reduction.neutral(dtype), overwrite)
-    total = scatter(kept, source, reduction.combine)
+    total = scatter(kept, e.convert(source, dtype), reduction.combine)
     if name != "mean":
         return e.convert(total, x.dtype)
     counts = scatter(e.constant(int(include_self), dtype, x.shape), 1, accumulate)
