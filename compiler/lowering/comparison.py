@@ -153,12 +153,16 @@ def minimum(e: Emitter, result: TensorType, a: Tensor, b: Tensor) -> Tensor:
 
 @lowers(aten.clamp.default, aten.clamp.Tensor)
 def clamp(e: Emitter, result: TensorType, x: Tensor, low: Operand | None = None, high: Operand | None = None) -> Tensor:
-    """min(max(x, low), high); NaN stays NaN."""
+    """min(max(x, low), high); NaN stays NaN, and of two zeros x counts where the limit is a number."""
     limited = e.operand(x, result.dtype, result.shape)
-    if low is not None:
-        limited = larger(e, limited, e.operand(low, result.dtype, result.shape))
-    if high is not None:
-        limited = smaller(e, limited, e.operand(high, result.dtype, result.shape))
+    for limit, choose, direction in ((low, larger, "LT"), (high, smaller, "GT")):
+        if limit is None:
+            continue
+        bound = e.operand(limit, result.dtype, result.shape)
+        if not isinstance(limit, Tensor) and limit == 0 and is_float(result.dtype):
+            limited = e.select(e.compare(direction, limited, bound), bound, limited)
+        else:
+            limited = choose(e, limited, bound)
     return limited
 
 

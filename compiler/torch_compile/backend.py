@@ -36,6 +36,7 @@ from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
 from .data_dependent_sizes import refuse_data_dependent_sizes
 from .eager_operators import PartsFunction, split_graph
+from .lost_updates import refuse_lost_updates
 from .modes import check_mode, refuse_aot_compile
 from .open_numbers import open_numbers, with_numbers
 
@@ -75,6 +76,7 @@ def deepinfer_neuron(
     Raises:
         ConfigError: an unknown option or mode, or a call of ``aot_compile``.
         CaptureError: a size depends on the values of tensors.
+        GraphError: the graph updates an input in a way that PyTorch forgets.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
     """
@@ -82,6 +84,7 @@ def deepinfer_neuron(
         return module.forward
     check_mode(mode)
     refuse_aot_compile()
+    refuse_lost_updates(module)
     chosen = _check_options(dict(options or {}))
     numbers = open_numbers(module.graph)
     if not numbers:

@@ -144,7 +144,7 @@ def test_unknown_options_are_refused(options, message):
         torch.compile(lambda x: x * 2, backend=BACKEND, options=options)(torch.randn(3))
 
 
-@pytest.mark.parametrize("function", [lambda x: torch.rand(3) + x, lambda x: (x.cfloat() * 2).real])
+@pytest.mark.parametrize("function", [lambda x: torch.rand(3) + x, lambda x: torch.special.airy_ai(x)])
 def test_what_has_no_lowering_is_refused(function):
     with pytest.raises(Exception, match="LoweringError"):
         torch.compile(function, backend=BACKEND)(torch.randn(3))
@@ -240,7 +240,7 @@ def test_every_mode_of_other_backends_is_taken(mode):
 
 
 def test_an_unknown_mode_is_refused():
-    with pytest.raises(Exception, match="unknown mode 'fastest': expected one of"):
+    with pytest.raises(Exception, match=r"unknown mode 'fastest' of torch\.compile: expected one of"):
         backend_module.deepinfer_neuron(torch.fx.symbolic_trace(nn.Identity()), [], mode="fastest")
 
 

@@ -72,6 +72,8 @@ def _choices() -> list[Case]:
         cases.append(case(aten.masked_fill.Scalar, normal(4, 5, dtype=dtype), booleans(5), float("-inf")))
         cases.append(case(aten.clamp.default, edges(dtype), -0.3, 2))
         cases.append(case(aten.clamp.default, edges(dtype), None, 2.0))
+        cases.append(case(aten.clamp.default, edges(dtype), 0, None))
+        cases.append(case(aten.clamp.default, edges(dtype), None, -0.0))
         cases.append(case(aten.clamp_min.default, edges(dtype), 0.1))
         cases.append(case(aten.clamp_max.default, edges(dtype), 0.1))
     cases.append(case(aten.where.self, booleans(4), integers(4, dtype=torch.int32), integers(4)))

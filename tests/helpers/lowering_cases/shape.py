@@ -112,7 +112,7 @@ def _casts() -> list[Case]:
         cases.append(case(aten._to_copy.default, fp8.to(dtype), dtype=torch.float32))
     cases.append(case(aten._to_copy.default, edges(), dtype=torch.bfloat16))
     cases.append(case(aten._to_copy.default, normal(64).double() / 3, dtype=torch.bfloat16))
-    for overload in (aten.clone, aten.detach, aten.alias, aten.lift_fresh_copy, aten.contiguous):
+    for overload in (aten.clone, aten.detach, aten.detach_copy, aten.alias, aten.lift_fresh_copy, aten.contiguous):
         cases.append(case(overload.default, X))
     cases.append(case(prims.convert_element_type.default, X, torch.bfloat16))
     cases.append(case(aten.copy.default, X, normal(5, dtype=torch.bfloat16)))

@@ -1,0 +1,46 @@
+"""Updates of inputs that PyTorch 2.13 drops before a backend sees them."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch import Tensor, fx
+
+from ...errors import GraphError
+from ...passes.locations import source_line
+
+_IN_PLACE = {
+    getattr(operator, name)
+    for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "setitem")
+}
+
+
+def refuse_lost_updates(module: fx.GraphModule) -> None:
+    """Check a graph of Dynamo's: AOTAutograd forgets what happens in place to a 0-d float64 input.
+
+    Every backend that uses it is given a graph without the update ("aot_eager" and "inductor" as well).
+
+    Raises:
+        GraphError: naming the line and what to write instead.
+    """
+    for node in module.graph.nodes:
+        if node.args and isinstance(node.args[0], fx.Node) and _is_wide_number(node.args[0]) and _updates(node):
+            line = source_line(node)
+            where = f" at {line}" if line else ""
+            raise GraphError(
+                f"{node.target}{where} updates a 0-d float64 input, which PyTorch's AOTAutograd forgets: give the "
+                "input the shape [1], or return the new value"
+            )
+
+
+def _is_wide_number(node: fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    is_number = isinstance(value, Tensor) and value.dtype is torch.float64 and not value.dim()
+    return node.op == "placeholder" and is_number
+
+
+def _updates(node: fx.Node) -> bool:
+    if node.op == "call_method":
+        return node.target.endswith("_") and not node.target.endswith("__")
+    return node.op == "call_function" and node.target in _IN_PLACE
