@@ -35,6 +35,14 @@ def nano_a() -> Path:
 
 
 @pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of two layers, for tests that need some real step, and not golden values."""
+    from small_checkpoint import make_small_checkpoint
+
+    return make_small_checkpoint(tmp_path_factory.mktemp("small") / "checkpoint")
+
+
+@pytest.fixture(scope="session")
 def standin_library(tmp_path_factory: pytest.TempPathFactory) -> Standin:
     """The stand-in for libnrt, compiled once for each process that runs tests."""
     from nrt_standin import Standin
