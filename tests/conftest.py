@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+# Both are read when torch is loaded, here and in the processes that tests start. Small tensors gain nothing from a
+# second thread; where a test wants one, it sleeps while it waits, instead of taking a core from another test.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import torch
 
 # On a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-# Small tensors gain nothing from a second thread, and waiting for one is slow on a busy machine.
 torch.set_num_threads(1)
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from nrt_standin import Standin
