@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
 torch.set_num_threads(1)
+
+# pytest gives its handler to every logger that does not propagate, and with any handler this one writes down each
+# graph that Dynamo and AOTAutograd make, which takes longer than to make it.
+logging.getLogger("torch.__trace").propagate = True
 
 if TYPE_CHECKING:
     from nrt_standin import Standin
