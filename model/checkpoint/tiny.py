@@ -53,7 +53,7 @@ def make_checkpoint(
     return directory
 
 
-def make_checkpoint_of(directory: str | Path, raw: Mapping[str, Any], seed: int = 0) -> Path:
+def make_checkpoint_of(directory: str | Path, raw: dict[str, Any], seed: int = 0) -> Path:
     """Write a checkpoint of any ``config.json`` to a new or empty directory, without a tokenizer, and return it.
 
     Raises CheckpointError for a directory that is not empty, and what ModelConfig raises for a wrong ``raw``.
@@ -74,7 +74,7 @@ def size_of(directory: str | Path) -> str | None:
 
 def _publish(
     directory: Path,
-    raw: Mapping[str, Any],
+    raw: dict[str, Any],
     seed: int,
     write_vocabulary: Callable[[Path, ModelConfig], None],
     shard_bytes: int,
