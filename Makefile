@@ -8,7 +8,7 @@ demo: $(STAMP)
 	$(PY) -m deepinfer_neuron demo
 
 test: $(STAMP) lint
-	$(PY) -m pytest -n auto --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n auto --dist loadfile
 
 test-slow: $(STAMP)
 	$(PY) -m pytest -m slow

@@ -12,7 +12,6 @@ from typing import Any
 from ..compiler.targets.command import CompilerCommand
 from ..compiler.targets.process import ProcessLimits
 from ..engine.decode_source import DecodeOptions
-from ..engine.dump import trace_region
 from ..errors import ConfigError, GraphError, InputError, LoweringError
 from ..reporting import Say
 from ..runtime.devices.choice import default_target
@@ -21,7 +20,6 @@ from .accuracy.accuracy_probe import AccuracyProbe
 from .accuracy.execution import ValueFiles
 from .accuracy.expectation import CRITERION
 from .accuracy.miscompilation import accuracy_case, with_drawn_values, with_first_wrong, wrong_part
-from .accuracy.step_values import StepTracer, step_with_values
 from .probes.failure_signature import SIGNATURE_RULES, Match
 from .probes.memo import Memo
 from .probes.probe import CompileProbe
@@ -38,6 +36,7 @@ from .search.progress import OnProgress
 from .search.result import BisectResult
 from .subjects.program import Program, open_program, program_from_graph
 from .subjects.render import Format
+from .subjects.step_tracer import StepTracer
 from .subjects.subject import Candidate
 from .subjects.values import record_values
 
@@ -204,6 +203,10 @@ def _tracer(request: BisectRequest, say: Say) -> StepTracer | None:
     step = request.what
     if not isinstance(step, ModelStep):
         return None
+    # What captures a step loads Dynamo, which takes seconds that the bisection of a file can do without.
+    from ..engine.dump import trace_region
+    from .accuracy.step_values import step_with_values
+
     options = replace(step.options, target=request.compiler.target or step.options.target)
     if request.accuracy:
         target = options.target or default_target()

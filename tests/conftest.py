@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +8,23 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+# Both are read when torch is loaded, here and in the processes that tests start. Small tensors gain nothing from a
+# second thread; where a test wants one, it sleeps while it waits, instead of taking a core from another test.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import torch
 
 # On a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
-# Small tensors gain nothing from a second thread, and waiting for one is slow on a busy machine.
 torch.set_num_threads(1)
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# pytest gives its handler to every logger that does not propagate, and with any handler this one writes down each
+# graph that Dynamo and AOTAutograd make, which takes longer than to make it.
+logging.getLogger("torch.__trace").propagate = True
 
 if TYPE_CHECKING:
     from nrt_standin import Standin
@@ -32,6 +41,14 @@ def vectors_directory(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def nano_a() -> Path:
     return VECTORS / "nano_a"
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of two layers, for tests that need some real step, and not golden values."""
+    from small_checkpoint import make_small_checkpoint
+
+    return make_small_checkpoint(tmp_path_factory.mktemp("small") / "checkpoint")
 
 
 @pytest.fixture(scope="session")

@@ -214,10 +214,10 @@ def test_every_inexact_operator_is_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(nano_a: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the examples run, one after another, with a checkpoint ``nano``."""
     made = tmp_path_factory.mktemp("examples")
-    (made / "nano").symlink_to(nano_a)
+    (made / "nano").symlink_to(small)
     return made
 
 

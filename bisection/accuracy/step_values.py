@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import cycle, islice, takewhile
 from pathlib import Path
 
@@ -21,10 +20,8 @@ from ...model.checkpoint.loader import open_checkpoint
 from ...reporting import Say
 from ...settings import settings
 from ...verification.step_memory import StepMemory
+from ..subjects.step_tracer import StepTracer
 from ..subjects.values import record_values, set_inputs
-
-StepTracer = Callable[[int | None], SavedGraph]
-"""The graph after so many of the passes that are not required; None for as many as the environment says."""
 
 
 def step_with_values(

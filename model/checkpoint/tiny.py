@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,22 @@ def make_checkpoint(
     """
     if size not in SIZES:
         raise CheckpointError(f"unknown checkpoint size {size!r}; expected one of {', '.join(SIZES)}")
+    raw = config_json(size) | {_MARK: {"command": _MADE_BY, "size": size, "seed": seed}}
+    write_vocabulary = _write_tokenizer if size == "tiny" else _write_engram_tables
     directory = Path(directory)
     _refuse_to_destroy(directory, overwrite)
-    with _published(directory) as staging:
-        raw = config_json(size) | {_MARK: {"command": _MADE_BY, "size": size, "seed": seed}}
-        (staging / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
-        config = ModelConfig.from_dict(raw, "config.json")
-        _write_vocabulary(staging, size, config)
-        _write_tensors(staging, expected_tensors(config), seed, _SHARD_BYTES[size], on_bytes)
+    _publish(directory, raw, seed, write_vocabulary, _SHARD_BYTES[size], on_bytes)
+    return directory
+
+
+def make_checkpoint_of(directory: str | Path, raw: dict[str, Any], seed: int = 0) -> Path:
+    """Write a checkpoint of any ``config.json`` to a new or empty directory, without a tokenizer, and return it.
+
+    Raises CheckpointError for a directory that is not empty, and what ModelConfig raises for a wrong ``raw``.
+    """
+    directory = Path(directory)
+    _refuse_to_destroy(directory, overwrite=False)
+    _publish(directory, raw, seed, _write_engram_tables, _SHARD_BYTES["nano"])
     return directory
 
 
@@ -64,13 +72,30 @@ def size_of(directory: str | Path) -> str | None:
         return None
 
 
-def _write_vocabulary(staging: Path, size: str, config: ModelConfig) -> None:
-    """The real tokenizer for ``tiny``; for ``nano`` no text, only tables over a made-up compression."""
-    if size == "tiny":
-        for name in _TOKENIZER_FILES:
-            shutil.copyfile(real_tokenizer_file(name), staging / name)
-        build_engram_tables(config, token_map(staging / "tokenizer.json"))
-        return
+def _publish(
+    directory: Path,
+    raw: dict[str, Any],
+    seed: int,
+    write_vocabulary: Callable[[Path, ModelConfig], None],
+    shard_bytes: int,
+    on_bytes: Count = lambda _done, _total: None,
+) -> None:
+    with _published(directory) as staging:
+        (staging / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
+        config = ModelConfig.from_dict(raw, "config.json")
+        write_vocabulary(staging, config)
+        _write_tensors(staging, expected_tensors(config), seed, shard_bytes, on_bytes)
+
+
+def _write_tokenizer(staging: Path, config: ModelConfig) -> None:
+    """The real tokenizer; that it fits the Engram tables is checked."""
+    for name in _TOKENIZER_FILES:
+        shutil.copyfile(real_tokenizer_file(name), staging / name)
+    build_engram_tables(config, token_map(staging / "tokenizer.json"))
+
+
+def _write_engram_tables(staging: Path, config: ModelConfig) -> None:
+    """No text, only tables over a made-up compression."""
     compressed = torch.arange(config.vocab_size) * config.engram_compressed_vocab_size // config.vocab_size
     build_engram_tables(config, compressed).save(staging / ENGRAM_TABLES_FILE)
 

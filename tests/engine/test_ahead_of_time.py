@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from deepinfer_neuron.cli.app import main
@@ -26,13 +27,12 @@ ARGUMENTS = ("--batch-sizes", "1", "--mode", "regions", "--max-context", "40")
 
 
 @pytest.fixture(scope="module")
-def explained(tmp_path_factory):
-    """Output, report and folder of one compilation of a nano checkpoint into regions."""
+def explained(small, tmp_path_factory):
+    """Output, report and folder of one compilation of a checkpoint into regions."""
     folder = tmp_path_factory.mktemp("compile")
-    made = CliRunner().invoke(main, ["tiny", "make", str(folder / "nano"), "--size", "nano"])
-    assert made.exit_code == 0, made.output
+    shutil.copytree(small, folder / "checkpoint")
     kept = ["--store", folder / "store", "--jobs", "2", "--explain", "--json", folder / "report.json"]
-    result = run(folder / "nano", *ARGUMENTS, *kept)
+    result = run(folder / "checkpoint", *ARGUMENTS, *kept)
     assert result.exit_code == 0, result.output
     return result.output, json.loads((folder / "report.json").read_text()), folder
 
@@ -74,7 +74,7 @@ def test_tables_and_picture_are_written(explained):
     assert "Batch 1: passes" in output
     assert "layers.0.attention" in output
     assert "Compiled in mode regions" in output
-    page = (folder / "nano" / "regions.html").read_text()
+    page = (folder / "checkpoint" / "regions.html").read_text()
     assert page.count("<rect") == len(report["steps"][0]["regions"])
 
 
@@ -95,7 +95,7 @@ def test_a_missing_checkpoint_is_one_clean_error(tmp_path):
 def test_what_was_compiled_is_loaded_without_compiling(explained):
     _, report, folder = explained
     store = ArtifactStore(folder / "store")
-    loaded = load_decode(folder / "nano", store, **OPTIONS)
+    loaded = load_decode(folder / "checkpoint", store, **OPTIONS)
     assert not loaded.compiled
     assert {program["name"] for program in report["programs"]} == set(loaded.runner.plan.programs)
     assert {program["state"] for program in report["programs"]} == {"made"}
@@ -107,7 +107,7 @@ def test_what_was_compiled_is_loaded_without_compiling(explained):
 def test_a_second_run_finds_everything_and_says_so(explained, tmp_path):
     _, first, folder = explained
     arguments = (*ARGUMENTS, "--store", folder / "store", "--assert-hit", "--json", tmp_path / "report.json")
-    result = run(folder / "nano", *arguments)
+    result = run(folder / "checkpoint", *arguments)
     assert result.exit_code == 0, result.output
     report = json.loads((tmp_path / "report.json").read_text())
     assert {program["state"] for program in report["programs"]} == {"hit"}
@@ -117,12 +117,12 @@ def test_a_second_run_finds_everything_and_says_so(explained, tmp_path):
 def test_an_asserted_hit_that_is_a_miss_says_what_differs_and_fails(explained, tmp_path):
     folder = explained[2]
     arguments = ("--batch-sizes", "2", *ARGUMENTS[2:], "--store", folder / "store", "--json", tmp_path / "report.json")
-    result = run(folder / "nano", *arguments, "--assert-hit")
+    result = run(folder / "checkpoint", *arguments, "--assert-hit")
     assert result.exit_code == 1
     assert "error: embed of batch 2: no stored program has this key: the nearest entry is" in result.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["plan"], report["steps"]) == (None, [])
-    result = run(folder / "nano", *ARGUMENTS, "--assert-hit")
+    result = run(folder / "checkpoint", *ARGUMENTS, "--assert-hit")
     assert (result.exit_code, result.stderr[:29]) == (1, "error: without a store every ")
 
 
@@ -130,7 +130,7 @@ def test_without_a_store_one_process_compiles_and_keeps_nothing(explained, monke
     asked = {}
     monkeypatch.setattr(api, "compile_decode", lambda model, sizes, **options: asked.update(options))
     monkeypatch.setattr(ahead_of_time, "explain_runner", lambda runner: [])
-    result = run(explained[2] / "nano", *ARGUMENTS, "--no-store")
+    result = run(explained[2] / "checkpoint", *ARGUMENTS, "--no-store")
     assert result.exit_code == 0, result.output
     assert (asked["store"], asked["mode"]) == (False, "regions")
 

@@ -31,8 +31,8 @@ def device_shape(monkeypatch):
 
 
 @pytest.fixture
-def pool(nano_a):
-    checkpoint, numerics = open_checkpoint(nano_a), target_numerics("trn2")
+def pool(small):
+    checkpoint, numerics = open_checkpoint(small), target_numerics("trn2")
     return RequestPool(load_model(checkpoint, GEOMETRY, numerics), EngramLookup(checkpoint, numerics))
 
 

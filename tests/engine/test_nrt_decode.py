@@ -42,17 +42,17 @@ def pool_of(directory: Path, geometry: CacheGeometry) -> RequestPool:
     return RequestPool(load_model(checkpoint, geometry, numerics), EngramLookup(checkpoint, numerics))
 
 
-def test_a_step_is_loaded_from_a_store_and_equals_the_host(nano_a: Path, tmp_path: Path, on_neuron: Standin):
+def test_a_step_is_loaded_from_a_store_and_equals_the_host(small: Path, tmp_path: Path, on_neuron: Standin):
     store = ArtifactStore(tmp_path / "store")
-    first = load_decode(nano_a, store, **OPTIONS)
+    first = load_decode(small, store, **OPTIONS)
     assert first.compiled
     expected = decode(first)
-    again = load_decode(nano_a, store, **OPTIONS, on_miss="error")
+    again = load_decode(small, store, **OPTIONS, on_miss="error")
     assert not again.compiled
     before = on_neuron.executions
     assert torch.equal(decode(again), expected)
     assert on_neuron.executions - before == len(TOKENS) * len(again.runner.plan.replays[0].regions)
-    pool = pool_of(nano_a, CacheGeometry.for_requests(64, 1))
+    pool = pool_of(small, CacheGeometry.for_requests(64, 1))
     host = CompiledStep.of(again.runner).on_host(on_neuron, pool.model)
     assert torch.equal(decode(replace(again, runner=host, table=pool)), expected)
 

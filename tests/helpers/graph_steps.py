@@ -77,7 +77,7 @@ def subject_of(step: TracedStep, target: str = "host") -> GraphSubject:
 
 
 @cache
-def trace_nano(directory: Path, target: str, batch: int = 2) -> TracedStep:
+def trace_checkpoint(directory: Path, target: str, batch: int = 2) -> TracedStep:
     """The decode step of a checkpoint, with padding for inputs; nobody may change it."""
     model = load_model(open_checkpoint(directory), GEOMETRY, target_numerics(target))
     step = decode_step(model, batch, NamedTarget(target), "regions")

@@ -171,9 +171,23 @@ class RandomSteps(torch.nn.Module):
         return codes, x, self.root.float().sum(0)
 
 
-@settings(deadline=None, max_examples=25)
-@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=6), st.sampled_from([E4M3, E5M2]))
+STEP_LISTS = st.lists(st.sampled_from(sorted(STEPS)), max_size=6)
+
+
+@settings(deadline=None, max_examples=10)
+@given(STEP_LISTS, st.sampled_from([E4M3, E5M2]))
 def test_random_graphs_keep_every_bit(checked, steps, dtype):
+    assert_every_bit_is_kept(checked, steps, dtype)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=100)
+@given(STEP_LISTS, st.sampled_from([E4M3, E5M2]))
+def test_many_random_graphs_keep_every_bit(checked, steps, dtype):
+    assert_every_bit_is_kept(checked, steps, dtype)
+
+
+def assert_every_bit_is_kept(checked, steps, dtype):
     case = checked(RandomSteps(steps, dtype), [torch.linspace(-3, 5, 8).view(2, 4), torch.tensor([1, 4])])
     assert carry(case)
     assert not has_float8(case)

@@ -88,8 +88,16 @@ def reslice(case) -> int:
     return changed
 
 
-@pytest.mark.parametrize("store", STORE)
-@pytest.mark.parametrize("view", LAYER)
+def pairs(accesses):
+    """Every view with every access; a third of them, with each view and each access several times, is quick."""
+    return [
+        pytest.param(view, access, marks=[pytest.mark.slow] if (first + second) % 3 else [], id=f"{view}-{access}")
+        for first, view in enumerate(LAYER)
+        for second, access in enumerate(accesses)
+    ]
+
+
+@pytest.mark.parametrize(("view", "store"), pairs(STORE))
 def test_a_store_into_a_view_is_a_store_of_rows_of_the_root(checked, view, store):
     case = checked(Layers([(view, 1, store)]), INPUTS)
     assert reslice(case) >= 1
@@ -97,8 +105,7 @@ def test_a_store_into_a_view_is_a_store_of_rows_of_the_root(checked, view, store
     case.assert_same_bits()
 
 
-@pytest.mark.parametrize("load", [name for name in LOAD if name not in {"everything"}])
-@pytest.mark.parametrize("view", LAYER)
+@pytest.mark.parametrize(("view", "load"), pairs([name for name in LOAD if name not in {"everything"}]))
 def test_a_load_from_a_view_gathers_rows_of_the_root(checked, view, load):
     case = checked(Layers([("select", 0, "index_put"), (view, 1, f"load {load}")]), INPUTS)
     assert reslice(case) == 2
@@ -125,14 +132,26 @@ def test_two_layers_that_update_two_views_of_one_root_are_both_seen(checked):
     case.assert_same_bits()
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(sorted(LAYER)), st.integers(0, LAYERS - 1), st.sampled_from(ACCESSES)), max_size=5
-    ),
-    st.sampled_from([torch.float32, torch.bfloat16, torch.float8_e4m3fn]),
+STEPS = st.lists(
+    st.tuples(st.sampled_from(sorted(LAYER)), st.integers(0, LAYERS - 1), st.sampled_from(ACCESSES)), max_size=5
 )
+DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.float8_e4m3fn])
+
+
+@settings(deadline=None, max_examples=12)
+@given(STEPS, DTYPES)
 def test_random_graphs_keep_every_bit(checked, steps, dtype):
+    assert_every_bit_is_kept(checked, steps, dtype)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=120)
+@given(STEPS, DTYPES)
+def test_many_random_graphs_keep_every_bit(checked, steps, dtype):
+    assert_every_bit_is_kept(checked, steps, dtype)
+
+
+def assert_every_bit_is_kept(checked, steps, dtype):
     if dtype is torch.float8_e4m3fn:
         steps = [one for one in steps if one[2] in BITWISE]
     case = checked(Layers(steps, dtype), INPUTS)

@@ -24,10 +24,10 @@ def run(*arguments: object):
     return CliRunner().invoke(main, ["preflight", *map(str, arguments)])
 
 
-def test_the_decode_step_passes(nano_a, tmp_path):
+def test_the_decode_step_passes(small, tmp_path):
     target, mode = "trn3", "whole"
     arguments = ["--target", target, "--mode", mode, "--batch-sizes", "2", "--max-context", "40"]
-    result = run(nano_a, *arguments, "--json", tmp_path / "report.json")
+    result = run(small, *arguments, "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
     assert f"{target}, mode {mode}: nothing to refuse" in result.output
     report = json.loads((tmp_path / "report.json").read_text())
@@ -40,9 +40,9 @@ def test_the_decode_step_passes(nano_a, tmp_path):
     assert step["programs"] == 1
 
 
-def test_a_finding_is_a_row_and_the_exit_status(nano_a, monkeypatch):
+def test_a_finding_is_a_row_and_the_exit_status(small, monkeypatch):
     monkeypatch.setattr("deepinfer_neuron.preflight.run.check_steps", lambda *args: [REFUSED_STEP])
-    result = run(nano_a, "--target", "trn2", "--batch-sizes", "2")
+    result = run(small, "--target", "trn2", "--batch-sizes", "2")
     assert result.exit_code == 1
     assert all(text in result.output for text in ("NCC_EVRF029", "model/moe.py:31", "count instead"))
 
@@ -55,10 +55,10 @@ def test_the_table_says_how_a_rule_is_known():
 
 
 @pytest.mark.parametrize(("target", "about_float8"), [("trn2", True), ("trn3", False)])
-def test_the_rules_about_a_target_are_listed(nano_a, monkeypatch, target, about_float8):
+def test_the_rules_about_a_target_are_listed(small, monkeypatch, target, about_float8):
     passed = StepCheck(2, 1, {}, NO_OPERATIONS, (), 0.25)
     monkeypatch.setattr("deepinfer_neuron.preflight.run.check_steps", lambda *args: [passed])
-    result = run(nano_a, "--target", target, "--batch-sizes", "2", "--rules")
+    result = run(small, "--target", target, "--batch-sizes", "2", "--rules")
     assert result.exit_code == 0
     assert f"Rules for {target}" in result.output
     rows = [row for row in result.output.splitlines() if "NCC_" in row]
@@ -68,27 +68,27 @@ def test_the_rules_about_a_target_are_listed(nano_a, monkeypatch, target, about_
     assert "nothing to refuse" in result.output
 
 
-def test_only_trainium_has_limits_that_are_known(nano_a):
+def test_only_trainium_has_limits_that_are_known(small):
     with pytest.raises(ConfigError, match="is about trn1, trn2, trn3: name one of them as --target, not 'host'"):
-        run_preflight(nano_a, [1], "host")
+        run_preflight(small, [1], "host")
 
 
-def test_without_a_target_it_is_the_device_that_counts(nano_a):
-    result = run(nano_a, "--batch-sizes", "1")
+def test_without_a_target_it_is_the_device_that_counts(small):
+    result = run(small, "--batch-sizes", "1")
     assert result.exit_code == 1
     assert "name one of them as --target, since DEEPINFER_NEURON_DEVICE stands for 'host' here" in result.stderr
 
 
 @pytest.mark.slow
-def test_on_a_neuron_device_its_own_family_is_checked(nano_a, on_neuron: Standin):
-    result = run(nano_a, "--batch-sizes", "1", "--max-context", "40", "--mode", "regions")
+def test_on_a_neuron_device_its_own_family_is_checked(small, on_neuron: Standin):
+    result = run(small, "--batch-sizes", "1", "--max-context", "40", "--mode", "regions")
     assert result.exit_code == 0, result.output
     assert "trn2, mode regions: nothing to refuse" in result.output
 
 
 @pytest.mark.slow
-def test_the_histogram_shows_what_a_core_is_given(nano_a, tmp_path):
-    arguments = [nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--max-context", "40"]
+def test_the_histogram_shows_what_a_core_is_given(small, tmp_path):
+    arguments = [small, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--max-context", "40"]
     result = run(*arguments, "--histogram", "--rules", "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines()]

@@ -1,4 +1,4 @@
-"""The main job end to end on a nano checkpoint, through the command line."""
+"""The main job end to end, through the command line."""
 
 import json
 

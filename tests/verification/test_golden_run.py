@@ -27,10 +27,10 @@ def run(*arguments: object):
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    """A nano checkpoint with golden values of short prompts."""
-    directory = tmp_path_factory.mktemp("run") / "nano"
-    assert run("tiny", "make", directory, "--size", "nano").exit_code == 0
+def directory(small, tmp_path_factory):
+    """A checkpoint with golden values of short prompts."""
+    directory = tmp_path_factory.mktemp("run") / "checkpoint"
+    shutil.copytree(small, directory)
     write_golden(open_checkpoint(directory), directory / "golden.safetensors", prompts=PROMPTS, steps=3)
     return directory
 

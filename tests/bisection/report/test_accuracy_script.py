@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from bisect_results import make_result, package_parent, shell_recipe, traced
 from deepinfer_neuron.bisection.probes.verdict import Signature
 from deepinfer_neuron.bisection.report.accuracy_case import AccuracyCase, load_case, save_case
+from deepinfer_neuron.bisection.report.accuracy_script import run_script
 from deepinfer_neuron.bisection.report.repro import run_repro, write_repro
 from deepinfer_neuron.bisection.report.write import write_result
 from deepinfer_neuron.errors import ArtifactError
@@ -32,46 +34,49 @@ def result_and_recipe(accuracy: AccuracyCase, module: bytes | None = None):
     return result, shell_recipe("", module=module or minimal.module, accuracy=accuracy)
 
 
-def run(tmp_path: Path, accuracy: AccuracyCase, module: bytes | None = None, words=WORDS):
-    write_repro(*result_and_recipe(accuracy, module), tmp_path)
-    return run_repro(tmp_path, words)
+def write(tmp_path: Path, accuracy: AccuracyCase, module: bytes | None = None) -> Path:
+    return write_repro(*result_and_recipe(accuracy, module), tmp_path)
+
+
+def run(script: Path, *words: str) -> int:
+    """The status of a script as this process carries it out, which spares it to load everything again."""
+    written = runpy.run_path(str(script), run_name="read")
+    return run_script(str(script), written["MODULE"], written["SHA256"], written["TENSORS"], words)
 
 
 def test_a_wrong_result_is_reproduced(tmp_path):
-    end = run(tmp_path, case(0.5))
+    write(tmp_path, case(0.5))
+    end = run_repro(tmp_path, WORDS)
     assert end.is_reproduced, end.output
     assert "result 0: 4 of 4 elements are off" in end.output
     assert "result 1" not in end.output
 
 
-def test_a_right_result_is_not(tmp_path):
-    end = run(tmp_path, case())
-    assert end.status == 1, end.output
-    assert "NOT REPRODUCED: it computes what it should" in end.output
+def test_a_right_result_is_not(tmp_path, capsys):
+    assert run(write(tmp_path, case())) == 1
+    assert "NOT REPRODUCED: it computes what it should" in capsys.readouterr().out
 
 
 def test_a_module_that_does_not_compile_is_another_failure(tmp_path):
-    assert run(tmp_path, case(0.5), b"no module").status == 2
+    assert run(write(tmp_path, case(0.5), b"no module")) == 2
 
 
 def test_a_device_that_is_not_there_is_no_compiler(tmp_path):
-    assert run(tmp_path, case(0.5, "trn2")).status == 3
+    assert run(write(tmp_path, case(0.5, "trn2"))) == 3
 
 
 def test_what_goes_wrong_otherwise_is_no_answer(tmp_path):
     wrong = case(0.5)
-    end = run(tmp_path, replace(wrong, tolerance=[torch.zeros(3, dtype=torch.float64)] * 2))
-    assert end.status == 4, end.output
+    assert run(write(tmp_path, replace(wrong, tolerance=[torch.zeros(3, dtype=torch.float64)] * 2))) == 4
     assert run_repro(tmp_path, [*WORDS, "--no-such"]).status == 4
 
 
-def test_without_its_tensors_it_says_what_it_needs(tmp_path):
-    run(tmp_path, case(0.5))
+def test_without_its_tensors_it_says_what_it_needs(tmp_path, capsys):
+    script = write(tmp_path, case(0.5))
     for path in tmp_path.glob("*.safetensors"):
         path.unlink()
-    end = run_repro(tmp_path, WORDS)
-    assert end.status == 4
-    assert "belongs beside the script" in end.output
+    assert run(script) == 4
+    assert "belongs beside the script" in capsys.readouterr().err
 
 
 def test_the_whole_result_of_a_miscompilation(tmp_path):

@@ -17,8 +17,8 @@ from lowered_modules import argument_types, lower_decode, text_of
 
 
 @pytest.fixture(scope="module")
-def step(nano_a: Path) -> LoweredModule:
-    model = DecodeSource(open_checkpoint(nano_a), DecodeOptions([2], 64, target="trn2")).model
+def step(small: Path) -> LoweredModule:
+    model = DecodeSource(open_checkpoint(small), DecodeOptions([2], 64, target="trn2")).model
     return lower_decode(model, 2, "trn2", device_options("trn2"))
 
 
@@ -58,7 +58,8 @@ def test_every_operation_knows_its_line(whole):
 
 def test_layers_have_equal_candidates(whole):
     calls = [index for index, item in enumerate(whole.items) if '"deepinfer.quantize_fp8"' in item.text]
-    assert len({whole.candidate([index]).digest for index in calls}) < len(calls) / 2
+    assert len(calls) == 2
+    assert len({whole.candidate([index]).digest for index in calls}) == 1
 
 
 def test_parts_of_kernels_are_modules(whole):
@@ -78,5 +79,5 @@ def test_the_step_as_a_proto_is_the_same_program(step, whole):
     assert text_of(again.module).count("func.func private") > 0
     for name in ("deepinfer.route", "deepinfer.quantize_fp8", "deepinfer.hyper_connection_mix"):
         assert sum(name in item.text for item in again.items) == sum(name in item.text for item in whole.items)
-    assert_is_a_part(again, [*range(100, 400)])
+    assert_is_a_part(again, [*range(50, 250)])
     assert {"model/attention.py", "model/moe.py"} <= files_of(again), "XLA drops the lines of calls alone"

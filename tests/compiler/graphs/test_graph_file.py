@@ -20,7 +20,7 @@ from deepinfer_neuron.compiler.regions.canonical import canonical_text
 from deepinfer_neuron.compiler.regions.cut import Region
 from deepinfer_neuron.errors import ArtifactError, GraphError
 from deepinfer_neuron.passes.context import STAGE
-from graph_steps import TracedStep, options_of, trace_function, trace_nano, trace_random
+from graph_steps import TracedStep, options_of, trace_checkpoint, trace_function, trace_random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import STEP_LISTS
@@ -68,10 +68,10 @@ def test_random_graphs_come_back(steps, target):
 
 
 @pytest.mark.parametrize("target", ["trn2", pytest.param("host", marks=pytest.mark.slow)])
-def test_a_decode_step_and_its_regions_come_back(nano_a, tmp_path, target):
-    step = trace_nano(nano_a, target)
+def test_a_decode_step_and_its_regions_come_back(small, tmp_path, target):
+    step = trace_checkpoint(small, target)
     parts = [saved_step(step, target), *(saved_region(region, target) for region in step.cut.regions)]
-    assert len(parts) == 21
+    assert len(parts) == 8
     for saved in parts:
         save_graph(tmp_path / "graph.json", saved)
         assert_same_program(saved, load_graph(tmp_path / "graph.json"))
@@ -248,7 +248,7 @@ def test_an_operator_that_is_not_registered_names_its_library():
         graph_from_text(edited(lambda content: first_call(content).update(target="aten.nothing.default")), "here")
 
 
-def test_the_library_of_our_kernels_is_in_the_file(nano_a):
-    content = json.loads(graph_to_text(saved_step(trace_nano(nano_a, "host"))))
+def test_the_library_of_our_kernels_is_in_the_file(small):
+    content = json.loads(graph_to_text(saved_step(trace_checkpoint(small, "trn2"), "trn2")))
     assert content["libraries"]["deepinfer.rms_norm.default"] == "deepinfer_neuron.model.kernels.normalization"
     assert set(content["versions"]) == {"deepinfer-neuron", "torch", "jaxlib", "python"}

@@ -77,9 +77,19 @@ class Caches(nn.Module):
         return new + snapshots[0][rows]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=5))
+STAGES = st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(STAGES)
 def test_random_graphs_with_boundaries_anywhere_keep_every_bit(stages):
+    cut_with_same_bits(Caches(stages), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(STAGES)
+def test_many_random_graphs_with_boundaries_anywhere_keep_every_bit(stages):
     cut_with_same_bits(Caches(stages), [torch.randn(2, WIDTH), torch.tensor([1, 4])])
 
 

@@ -87,19 +87,27 @@ def roots(cut: CutGraph) -> list[tuple[int, int] | None]:
     return taken
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(sorted(VIEW) * 3 + sorted(OTHER_VIEW)),
-            st.integers(0, LAYERS - 1),
-            st.sampled_from(sorted(ACCESS) + ["boundary"] * 3),
-        ),
-        max_size=8,
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(VIEW) * 3 + sorted(OTHER_VIEW)),
+        st.integers(0, LAYERS - 1),
+        st.sampled_from(sorted(ACCESS) + ["boundary"] * 3),
     ),
-    st.sampled_from([torch.float32, torch.bfloat16]),
+    max_size=8,
 )
+DTYPES = st.sampled_from([torch.float32, torch.bfloat16])
+
+
+@settings(deadline=None, max_examples=12)
+@given(STEPS, DTYPES)
 def test_random_views_and_boundaries_keep_every_bit(steps, dtype):
+    sliced(Accesses(steps, dtype))
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=120)
+@given(STEPS, DTYPES)
+def test_many_random_views_and_boundaries_keep_every_bit(steps, dtype):
     sliced(Accesses(steps, dtype))
 
 
@@ -183,7 +191,13 @@ def test_equal_layers_are_equal_regions(view, batch):
 
 
 @pytest.mark.parametrize(
-    ("view", "dtype"), [("select", torch.bfloat16), ("view", torch.float32), ("as_strided", torch.bfloat16)], ids=str
+    ("view", "dtype"),
+    [
+        ("select", torch.bfloat16),
+        pytest.param("view", torch.float32, marks=pytest.mark.slow),
+        ("as_strided", torch.bfloat16),
+    ],
+    ids=str,
 )
 def test_equal_layers_need_the_program_of_one(view, dtype):
     models = {mode: EqualLayers(view, dtype) for mode in ("regions", "whole")}

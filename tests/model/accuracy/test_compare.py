@@ -28,7 +28,7 @@ def test_a_file_agrees_with_itself(golden_file):
     comparison = compare_files(path, path)
     assert comparison.agrees
     assert [row.error.rel for row in comparison.logits] == [0, 0]
-    assert [row.rel for row in comparison.layers] == [[0.0] * 8] * 2
+    assert [row.rel for row in comparison.layers] == [[0.0] * 2] * 2
     assert [(row.name, row.different) for row in comparison.values] == [("one/tokens", 0), ("twenty/tokens", 0)]
     assert {row.noise_rel for row in comparison.logits} == {max(p.noise.rel for p in golden.prompts.values())}
 
@@ -57,11 +57,11 @@ def test_a_clear_argmax_that_moves_is_no_noise(golden_file, changed):
 def test_layers_and_values_are_located(golden_file, changed):
     path, golden = golden_file
     hidden, tokens = golden.prompts["one"].hidden.clone(), torch.tensor(golden.prompts["one"].tokens)
-    hidden[2, 5] *= 2
+    hidden[2, 1] *= 2
     tokens[-1] += 1
     comparison = compare_files(changed(one__hidden=hidden, one__tokens=tokens), path)
     layers = next(row.rel for row in comparison.layers if row.name == "one/hidden")
-    assert layers == [0, 0, 0, 0, 0, pytest.approx(1), 0, 0]
+    assert layers == [0, pytest.approx(1)]
     assert next((row.name, row.different) for row in comparison.values) == ("one/tokens", 1)
 
 
