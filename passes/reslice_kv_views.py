@@ -163,7 +163,7 @@ def _loaded(node: fx.Node) -> tuple[fx.Node, Indices] | None:
 
 
 def _along(source: fx.Node, dimension: int, index: fx.Node) -> Indices:
-    return (*[None] * (dimension % source.meta["val"].dim()), index)
+    return (*[None] * (dimension % max(source.meta["val"].dim(), 1)), index)
 
 
 def _store_into_root(walk: _Walk, node: fx.Node, updated: _Updated) -> None:

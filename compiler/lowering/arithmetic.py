@@ -17,9 +17,13 @@ aten = torch.ops.aten
 
 
 def operands(e: Emitter, result: TensorType, *values: Operand) -> list[Tensor]:
-    """Broadcast to the result's shape, in the type that PyTorch computes in."""
+    """Broadcast to the result's shape, in the type that PyTorch computes in.
+
+    Tensors are rounded to the result's type first, as ATen does; numbers and 0-d tensors are not.
+    """
     dtype = computation_dtype(result.dtype)
-    return [e.operand(value, dtype, result.shape) for value in values]
+    promoted = [e.convert(one, result.dtype) if isinstance(one, Tensor) and one.rank else one for one in values]
+    return [e.operand(value, dtype, result.shape) for value in promoted]
 
 
 def rounded_operands(e: Emitter, result: TensorType, *values: Operand) -> list[Tensor]:
@@ -35,8 +39,12 @@ def add(e: Emitter, result: TensorType, a: Operand, b: Operand, alpha: float = 1
     x, y = rounded_operands(e, result, a, b)
     if alpha != 1:
         return e.convert(e.multiply_add(e.constant(alpha, y.dtype, y.shape), y, x), result.dtype)
-    operation = stablehlo.or_ if result.dtype is torch.bool else stablehlo.add
-    return e.convert(e.binary(operation, x, y), result.dtype)
+    if result.dtype is torch.bool:
+        return e.binary(stablehlo.or_, x, y)
+    for one, other in ((x, y), (y, x)):
+        if e.is_zero(other):
+            return e.convert(e.add_zero(one), result.dtype)
+    return e.convert(e.add(x, y), result.dtype)
 
 
 @lowers(aten.sub.Tensor, aten.sub.Scalar)
@@ -137,6 +145,11 @@ def floor_divide(e: Emitter, result: TensorType, a: Operand, b: Operand) -> Tens
     floored = e.select(e.compare("EQ", quotient, zero), signed_zero, floored)
     by_zero = e.compare("EQ", y, zero)
     return e.convert(e.select(by_zero, e.divide(x, y), floored), result.dtype)
+
+
+def floor_or_true_quotient(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """x / y of floats; of integers its floor."""
+    return e.divide(x, y) if is_float(x.dtype) else _integer_floor_divide(e, x, y)
 
 
 def _integer_floor_divide(e: Emitter, x: Tensor, y: Tensor) -> Tensor:

@@ -172,3 +172,24 @@ def clamp_min(e: Emitter, result: TensorType, x: Tensor, low: Operand) -> Tensor
 def clamp_max(e: Emitter, result: TensorType, x: Tensor, high: Operand) -> Tensor:
     """min(x, high)."""
     return clamp(e, result, x, None, high)
+
+
+def _number_first(e: Emitter, result: TensorType, chosen: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """``chosen`` of two operands, or the one that is a number where the other is NaN."""
+    if not is_float(result.dtype):
+        return chosen
+    x, y = (e.operand(one, result.dtype, result.shape) for one in (a, b))
+    or_x = e.select(e.compare("NE", y, y), x, chosen)
+    return e.select(e.compare("NE", x, x), y, or_x)
+
+
+@lowers(aten.fmax.default)
+def fmax(e: Emitter, result: TensorType, a: Tensor, b: Tensor) -> Tensor:
+    """Elementwise maximum; a number wins over NaN."""
+    return _number_first(e, result, maximum(e, result, a, b), a, b)
+
+
+@lowers(aten.fmin.default)
+def fmin(e: Emitter, result: TensorType, a: Tensor, b: Tensor) -> Tensor:
+    """Elementwise minimum; a number wins over NaN."""
+    return _number_first(e, result, minimum(e, result, a, b), a, b)

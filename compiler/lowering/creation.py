@@ -46,6 +46,8 @@ def scalar_tensor(e: Emitter, result: TensorType, value: Scalar, dtype: Any = No
     aten.empty_like.default,
     aten.new_empty.default,
     aten.empty_strided.default,
+    aten.empty_permuted.default,
+    aten.new_empty_strided.default,
 )
 def zeros(e: Emitter, result: TensorType, *arguments: Any, dtype: Any = None) -> Tensor:
     """Zeros; memory that PyTorch leaves undefined is zero here."""

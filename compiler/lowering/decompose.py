@@ -15,7 +15,9 @@ from torch.utils._pytree import tree_leaves
 from ...errors import LoweringError
 from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
+from ...passes.index_as_strided import index_as_strided
 from ...passes.narrow_integers import narrow_decomposition
+from .decompositions.table import OWN_DECOMPOSITIONS
 from .narrow_floats import narrow_floats
 from .options import LoweringOptions
 from .record import record
@@ -33,7 +35,7 @@ class Decompositions:
 
     def exists(self, node: fx.Node) -> bool:
         """Whether the node's operator has a registered decomposition."""
-        return isinstance(node.target, OpOverload) and node.target in decomposition_table
+        return isinstance(node.target, OpOverload) and _decomposition_of(node.target) is not None
 
     def key(self, node: fx.Node) -> tuple[Any, str]:
         """What a decomposition depends on, see ``signature``."""
@@ -51,12 +53,16 @@ class Decompositions:
         return self._graphs[key]
 
     def _made(self, node: fx.Node) -> fx.GraphModule:
-        decomposition = decomposition_table[node.target]  # pyright: ignore[reportArgumentType]
+        decomposition = _decomposition_of(node.target)
+        assert decomposition is not None
         arguments = bound_arguments(node)
 
         def flat(*tensors: torch.Tensor) -> tuple[Any, ...]:
             args, kwargs = arguments(tensors)
-            return tuple(tree_leaves(decomposition(*args, **kwargs)))
+            results = decomposition(*args, **kwargs)
+            if results is NotImplemented:
+                raise NotImplementedError("it is not written for these arguments")
+            return tuple(tree_leaves(results))
 
         try:
             module = record(flat, tensor_types(node))
@@ -65,8 +71,13 @@ class Decompositions:
         except Exception as error:
             # A kernel's own shape rule may be more lenient than its body.
             types = ", ".join(f"{one.meta['val'].dtype}{list(one.meta['val'].shape)}" for one in node.all_input_nodes)
-            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {error}") from error
+            why = str(error) or type(error).__name__
+            raise LoweringError(f"{node.target}: its decomposition does not take ({types}): {why}") from error
         return _restricted(module, self._options)
+
+
+def _decomposition_of(target: Any) -> Callable[..., Any] | None:
+    return OWN_DECOMPOSITIONS.get(target) or decomposition_table.get(target)
 
 
 def signature(node: fx.Node) -> tuple[Any, str]:
@@ -87,9 +98,15 @@ def bound_arguments(node: fx.Node) -> Callable[[Sequence[torch.Tensor]], Any]:
     positions = {source: index for index, source in enumerate(node.all_input_nodes)}
 
     def bound(tensors: Sequence[torch.Tensor]) -> Any:
-        return map_aggregate(
-            (node.args, node.kwargs), lambda one: tensors[positions[one]] if isinstance(one, fx.Node) else one
-        )
+        def fill(argument: Any) -> Any:
+            if isinstance(argument, fx.Node):
+                return tensors[positions[argument]]
+            if isinstance(argument, (list, tuple)):
+                # A graph's lists cannot be changed, and some decompositions change theirs.
+                return [fill(one) for one in argument] if isinstance(argument, list) else tuple(map(fill, argument))
+            return argument
+
+        return fill(node.args), {name: fill(one) for name, one in node.kwargs.items()}
 
     return bound
 
@@ -106,7 +123,8 @@ def record_for(function: Callable[..., Any], types: Sequence[torch.Tensor], opti
 
 
 def _restricted(module: fx.GraphModule, options: LoweringOptions) -> fx.GraphModule:
-    """The recorded graph itself, changed to the types that ``options`` allow."""
+    """The recorded graph itself, without views by strides and in the types that ``options`` allow."""
+    index_as_strided(module, PassContext())
     if not options.float8:
         replace_float8_by_codes(module, PassContext(), options.e4m3_max)
     if not options.int64:

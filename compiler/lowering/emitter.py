@@ -86,6 +86,10 @@ class Emitter:
         attribute = ir.DenseElementsAttr.get(unsigned, type=self.element_type(tensor.dtype), shape=list(shape))
         return Tensor(stablehlo.constant(attribute), tensor.dtype, shape)
 
+    def integer_pairs(self, pairs: Sequence[tuple[int, int]]) -> ir.DenseElementsAttr:
+        """An attribute int64 [len(pairs), 2], as windows describe their padding."""
+        return ir.DenseElementsAttr.get(np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
     def iota(self, dtype: torch.dtype, shape: Sequence[int], dimension: int) -> Tensor:
         """Each element's index along ``dimension``."""
         return Tensor(stablehlo.iota(self.type(dtype, shape), dimension), dtype, tuple(shape))
@@ -98,6 +102,10 @@ class Emitter:
             return x
         if dtype is torch.bool:
             return self.compare("NE", x, self.constant(0, x.dtype, x.shape))
+        if x.dtype is torch.bool and is_float(dtype):
+            # Not a conversion: XLA makes a choice of a product with one, and 0 * inf is not 0.
+            one, zero = (self.constant(number, dtype, x.shape) for number in (1, 0))
+            return self.select(x, one, zero)
         through_float32 = computation_dtype(dtype) is not dtype or computation_dtype(x.dtype) is not x.dtype
         if through_float32 and torch.float32 not in (x.dtype, dtype):
             return self.convert(self.convert(x, torch.float32), dtype)
@@ -207,6 +215,26 @@ class Emitter:
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y."""
         return self.binary(stablehlo.add, x, y)
+
+    def is_zero(self, x: Tensor) -> bool:
+        """Whether the value is written as the constant 0.0, of any shape."""
+        value = x.value
+        while isinstance(value, ir.OpResult) and isinstance(value.owner, stablehlo.BroadcastInDimOp):
+            value = value.owner.operand
+        if not is_float(x.dtype) or not isinstance(value, ir.OpResult):
+            return False
+        literal = value.owner.value if isinstance(value.owner, stablehlo.ConstantOp) else None
+        if not isinstance(literal, ir.DenseElementsAttr) or not literal.is_splat:
+            return False
+        number = ir.FloatAttr(literal.get_splat_value()).value
+        return number == 0 and math.copysign(1, number) > 0
+
+    def add_zero(self, x: Tensor) -> Tensor:
+        """x + 0.0, which is x but for -0: compilers take it for x."""
+        if not is_float(x.dtype):
+            return x
+        zero = self.constant(0.0, x.dtype, x.shape)
+        return self.select(self.compare("EQ", x, zero), zero, x)
 
     def multiply(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y; in exact numerics the product is kept out of fused multiply-adds."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,11 +13,13 @@ from jaxlib.mlir.dialects import stablehlo
 
 from ...errors import LoweringError
 from ...runtime.artifacts import TensorType
+from .arithmetic import floor_or_true_quotient
 from .comparison import where
 from .emitter import Emitter, Operand, Scalar
+from .reduction import extreme
 from .registry import lowers
 from .shape import axis_of
-from .tensor import Tensor
+from .tensor import Tensor, computation_dtype
 
 aten = torch.ops.aten
 
@@ -83,11 +86,22 @@ def _wrapped(e: Emitter, index: Tensor, size: int) -> Tensor:
 
 def gather_at(e: Emitter, x: Tensor, at: Positions) -> Tensor:
     """Read the slices at the positions."""
+    if x.dtype is torch.bfloat16 and at.batch_start:
+        # XLA:CPU turns such a gather around itself, and then has no dot of bfloat16 that reads it.
+        first = gather_at(e, x, replace(at, batch_start=0))
+        batch, window = range(len(at.batch)), range(len(at.batch), first.rank)
+        before, after = window[: at.batch_start], window[at.batch_start :]
+        return e.transpose(first, [*before, *batch, *after])
     sizes = [1 if axis in at.axes else size for axis, size in enumerate(x.shape)]
+    count = len(at.batch)
+    window = [size for axis, size in enumerate(x.shape) if axis not in at.axes]
     numbers = stablehlo.GatherDimensionNumbers.get(
-        at.window_axes(x.shape), list(at.axes), [], [], list(at.axes), len(at.batch)
+        list(range(count, count + len(window))), list(at.axes), [], [], list(at.axes), count
     )
-    return Tensor(stablehlo.gather(x.value, at.vectors.value, numbers, sizes), x.dtype, at.result_shape(x.shape))
+    value = stablehlo.gather(x.value, at.vectors.value, numbers, sizes)
+    before = range(count, count + at.batch_start)
+    after = range(count + at.batch_start, count + len(window))
+    return e.transpose(Tensor(value, x.dtype, (*at.batch, *window)), [*before, *range(count), *after])
 
 
 def scatter_at(e: Emitter, x: Tensor, at: Positions, updates: Tensor, combine: Combine) -> Tensor:
@@ -151,12 +165,17 @@ def diagonal(e: Emitter, result: TensorType, x: Tensor, offset: int = 0, dim1: i
     """Elements whose positions along two dimensions differ by the offset, as a new last dimension."""
     first, second = axis_of(x, dim1), axis_of(x, dim2)
     others = [axis for axis in range(x.rank) if axis not in (first, second)]
-    position = e.iota(torch.int32, result.shape[-1:], 0)
+    square = e.transpose(x, [first, second, *others])
+    read = gather_at(e, square, positions(e, square.shape, _diagonal_indices(e, result.shape[-1:], offset)))
+    return e.transpose(read, [*range(1, read.rank), 0])
+
+
+def _diagonal_indices(e: Emitter, shape: Sequence[int], offset: int) -> dict[int, Tensor]:
+    """Rows and columns of a diagonal of the first two dimensions."""
+    position = e.iota(torch.int32, shape, 0)
     shifted = e.add(position, e.constant(abs(offset), torch.int32, position.shape))
     rows, columns = (position, shifted) if offset >= 0 else (shifted, position)
-    square = e.transpose(x, [first, second, *others])
-    read = gather_at(e, square, positions(e, square.shape, {0: rows, 1: columns}))
-    return e.transpose(read, [*range(1, read.rank), 0])
+    return {0: rows, 1: columns}
 
 
 @lowers(aten.index_select.default)
@@ -211,6 +230,12 @@ def _scatter_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Opera
     return e.reshape(scatter_at(e, target, _along(e, target, dim, where_to), updates, combine), x.shape)
 
 
+def _reduce_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Operand, combine: Combine) -> Tensor:
+    """Combine elements along one dimension; 16-bit floats in float32, rounded once (ATen scatter_reduce)."""
+    dtype = computation_dtype(x.dtype)
+    return e.convert(_scatter_along(e, e.convert(x, dtype), dim, index, source, combine), x.dtype)
+
+
 @lowers(aten.scatter.src, aten.scatter.value)
 def scatter(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Operand) -> Tensor:
     """x with elements along one dimension replaced."""
@@ -220,15 +245,44 @@ def scatter(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, 
 @lowers(aten.scatter_add.default)
 def scatter_add(e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with elements along one dimension increased."""
-    return _scatter_along(e, x, dim, index, source, accumulate)
+    return _reduce_along(e, x, dim, index, source, accumulate)
 
 
-SCATTER_REDUCTIONS: dict[str, Combine] = {
-    "sum": stablehlo.add,
-    "prod": stablehlo.multiply,
-    "amax": stablehlo.maximum,
-    "amin": stablehlo.minimum,
+@dataclass(frozen=True)
+class Reduction:
+    """How several values at one position are joined, and the value that changes none of them."""
+
+    combine: Combine
+    neutral: Callable[[torch.dtype], Scalar]
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "sum": Reduction(stablehlo.add, lambda dtype: 0),
+    "mean": Reduction(stablehlo.add, lambda dtype: 0),
+    "prod": Reduction(stablehlo.multiply, lambda dtype: 1),
+    "amax": Reduction(stablehlo.maximum, lambda dtype: extreme(dtype, False)),
+    "amin": Reduction(stablehlo.minimum, lambda dtype: extreme(dtype, True)),
 }
+"""By the names of ``scatter_reduce`` and ``index_reduce``."""
+
+Scatter = Callable[[Tensor, Operand, Combine], Tensor]
+
+
+def _reduced(e: Emitter, x: Tensor, source: Tensor, name: str, include_self: bool, scatter: Scatter) -> Tensor:
+    """x with the source joined into it at the positions that ``scatter`` writes to."""
+    if name not in REDUCTIONS:
+        raise LoweringError(f"reduce={name!r} is unknown: expected one of {list(REDUCTIONS)}")
+    reduction, dtype = REDUCTIONS[name], computation_dtype(x.dtype)
+    wide = e.convert(x, dtype)
+    kept = wide if include_self else scatter(wide, reduction.neutral(dtype), overwrite)
+    total = scatter(kept, source, reduction.combine)
+    if name != "mean":
+        return e.convert(total, x.dtype)
+    counts = scatter(e.constant(int(include_self), dtype, x.shape), 1, accumulate)
+    divisor = e.binary(stablehlo.maximum, counts, e.constant(1, dtype, x.shape))
+    mean = e.convert(floor_or_true_quotient(e, total, divisor), x.dtype)
+    untouched = e.compare("EQ", counts, e.constant(int(include_self), dtype, x.shape))
+    return e.select(untouched, x, mean)
 
 
 @lowers(aten.scatter_reduce.two)
@@ -243,12 +297,65 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Tensor:
     """x with elements along one dimension combined with the source."""
-    if reduce not in SCATTER_REDUCTIONS or not include_self:
-        raise LoweringError(
-            f"scatter_reduce(reduce={reduce!r}, include_self={include_self}) has no lowering: "
-            f"use one of {', '.join(SCATTER_REDUCTIONS)} with include_self=True"
-        )
-    return _scatter_along(e, x, dim, index, source, SCATTER_REDUCTIONS[reduce])
+    return _reduced(
+        e, x, source, reduce, include_self, lambda into, value, how: _scatter_along(e, into, dim, index, value, how)
+    )
+
+
+@lowers(aten.scatter.reduce, aten.scatter.value_reduce)
+def scatter_with(
+    e: Emitter, result: TensorType, x: Tensor, dim: int, index: Tensor, source: Operand, reduce: str
+) -> Tensor:
+    """x with elements along one dimension increased by, or multiplied with, the source."""
+    combine = {"add": stablehlo.add, "multiply": stablehlo.multiply}[reduce]
+    return _reduce_along(e, x, dim, index, source, combine)
+
+
+@lowers(aten.index_reduce.default)
+def index_reduce(
+    e: Emitter,
+    result: TensorType,
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    include_self: bool = True,
+) -> Tensor:
+    """x with slices of one dimension combined with those of the source."""
+    return _reduced(
+        e, x, source, reduce, include_self, lambda into, value, how: _rows_along(e, into, dim, index, value, how)
+    )
+
+
+@lowers(aten.diagonal_scatter.default)
+def diagonal_scatter(
+    e: Emitter, result: TensorType, x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """x with a diagonal, see ``diagonal``, replaced."""
+    first, second = axis_of(x, dim1), axis_of(x, dim2)
+    order = [first, second, *(axis for axis in range(x.rank) if axis not in (first, second))]
+    square = e.transpose(x, order)
+    at = positions(e, square.shape, _diagonal_indices(e, source.shape[-1:], offset))
+    updates = e.transpose(e.convert(source, x.dtype), [source.rank - 1, *range(source.rank - 1)])
+    written = scatter_at(e, square, at, updates, overwrite)
+    return e.transpose(written, [order.index(axis) for axis in range(x.rank)])
+
+
+@lowers(aten.take.default)
+def take(e: Emitter, result: TensorType, x: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened tensor."""
+    flat = e.reshape(x, (math.prod(x.shape),))
+    return gather_at(e, flat, positions(e, flat.shape, {0: index}))
+
+
+@lowers(aten.put.default)
+def put(e: Emitter, result: TensorType, x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """x with elements of the flattened tensor replaced, or increased."""
+    flat = e.reshape(x, (math.prod(x.shape),))
+    updates = e.reshape(source, index.shape)
+    at = positions(e, flat.shape, {0: index})
+    return e.reshape(scatter_at(e, flat, at, updates, stablehlo.add if accumulate else overwrite), x.shape)
 
 
 def _rows_along(e: Emitter, x: Tensor, dim: int, index: Tensor, source: Operand, combine: Combine) -> Tensor:

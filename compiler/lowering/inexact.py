@@ -60,11 +60,14 @@ INEXACT: dict[OpOverload, Inexact] = {
     aten.silu.default: Inexact("its exponential is nearest, eager's is not", 2),
     aten.softplus.default: Inexact("its exponential and logarithm are nearest, eager's are not", 2),
     aten.gelu.default: Inexact("1 + erf cancels, and eager's erf is a polynomial", 2, of_largest=True),
-    aten.relu.default: Inexact(_ZERO, 0),
     aten.maximum.default: Inexact(_ZERO, 0),
     aten.minimum.default: Inexact(_ZERO, 0),
     aten._softmax.default: Inexact("eager's softmax has an exponential of 20 bits", 3),
+    aten._safe_softmax.default: Inexact("eager's softmax has an exponential of 20 bits", 3),
     aten._log_softmax.default: Inexact("eager's softmax has its own exponential and order of additions", 3),
+    aten._native_batch_norm_legit_no_training.default: Inexact(
+        "eager fuses some of its products and sums, depending on the vector lane", 1, of_largest=True
+    ),
     aten.native_layer_norm.default: Inexact(_MOMENTS, 2, of_largest=True),
     aten.var_mean.correction: Inexact(_MOMENTS, 2),
     aten.std.correction: Inexact(_MOMENTS, 1),

@@ -13,6 +13,7 @@ import torch
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.node import map_aggregate
 
 from ...errors import LoweringError
@@ -22,11 +23,13 @@ from . import (
     arithmetic,
     cast,
     comparison,
+    convolution,
     creation,
     indexing,
     matmul,
     normalization,
     pointwise,
+    pooling,
     primitives,
     reduction,
     shape,
@@ -49,11 +52,13 @@ FAMILIES = (
     arithmetic,
     cast,
     comparison,
+    convolution,
     creation,
     indexing,
     matmul,
     normalization,
     pointwise,
+    pooling,
     primitives,
     reduction,
     shape,
@@ -110,15 +115,24 @@ def lower_graph(
 
     ``aliases`` maps an output index to the input whose memory it may reuse; shapes and dtypes must agree. Lowerings
     that are given the same ``decompositions`` and ``replacements``, made for the same options, record each operator
-    signature once between them.
+    signature once between them. A tracer's fake tensor mode is left for the time being: constants have values.
 
     Raises:
         LoweringError: naming every operator without a lowering, a dynamic shape, a dtype without a
             StableHLO type or an output that is no tensor, with the model's source line; or a device kernel that
             does not fit its operator.
     """
-    aliases = dict(aliases or {})
-    decompositions = decompositions or Decompositions(options)
+    with unset_fake_temporarily():
+        return _lower(module, options, dict(aliases or {}), decompositions or Decompositions(options), replacements)
+
+
+def _lower(
+    module: fx.GraphModule,
+    options: LoweringOptions,
+    aliases: Mapping[int, int],
+    decompositions: Decompositions,
+    replacements: Replacements | None,
+) -> LoweredModule:
     check_graph(module.graph, decompositions)
     placeholders = module.graph.find_nodes(op="placeholder")
     inputs = tuple(_tensor_type(node) for node in placeholders)
@@ -180,8 +194,11 @@ class _ModuleLowering:
             widened = [emitter.convert(result, one.dtype) for result, one in zip(results, outputs, strict=True)]
             func.ReturnOp([result.value for result in widened])
 
-    def emit_graph(self, emitter: Emitter, module: fx.GraphModule, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """Write every node of a graph at the current insertion point and return its outputs."""
+    def emit_graph(self, emitter: Emitter, module: fx.GraphModule, arguments: Sequence[Tensor]) -> list[Any]:
+        """Write every node of a graph at the current insertion point and return its outputs.
+
+        A decomposition may have None among them, such as a gradient that nobody asked for.
+        """
         values: dict[fx.Node, Any] = {}
         pending = iter(arguments)
         for node in module.graph.nodes:
@@ -194,7 +211,7 @@ class _ModuleLowering:
                 location: Any = ir.Location.current if line is None else ir.Location.file(line.file, line.line, 0)
                 with location:
                     values[node] = self._emit_located(emitter, node, values)
-        return [values[node] for node in _returned(module)]
+        return [None if node is None else values[node] for node in _results(module)]
 
     def _emit_located(self, emitter: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         try:
@@ -283,10 +300,14 @@ def _bound(argument: Any, values: Mapping[fx.Node, Any]) -> Any:
     return values[argument] if isinstance(argument, fx.Node) else argument
 
 
-def _returned(module: fx.GraphModule) -> Sequence[fx.Node]:
+def _results(module: fx.GraphModule) -> Sequence[Any]:
     (node,) = module.graph.find_nodes(op="output")
     returned = node.args[0]
-    outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
+
+
+def _returned(module: fx.GraphModule) -> Sequence[fx.Node]:
+    outputs = _results(module)
     for index, output in enumerate(outputs):
         if not isinstance(output, fx.Node):
             raise LoweringError(f"output {index} of the graph is {output!r}: strip outputs that are no tensors first")

@@ -143,3 +143,9 @@ def matmul(e: Emitter, result: TensorType, x: Tensor, y: Tensor) -> Tensor:
     right = e.expand(right, (*leading, *right.shape[-2:]))
     product = matrix_product(e, left, right)
     return e.convert(e.reshape(product, result.shape), result.dtype)
+
+
+@lowers(aten._int_mm.default)
+def int_mm(e: Emitter, result: TensorType, x: Tensor, y: Tensor) -> Tensor:
+    """int8 matrices multiplied and added up in int32."""
+    return matrix_product(e, e.convert(x, result.dtype), e.convert(y, result.dtype))

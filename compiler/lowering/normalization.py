@@ -50,6 +50,32 @@ def native_layer_norm(
     return first_output, second, third
 
 
+@lowers(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_in_evaluation(
+    e: Emitter,
+    result: Sequence[TensorType],
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x [batch, channels, ...] scaled and shifted once, as ATen does; the saved statistics are empty."""
+    dtype = computation_dtype(x.dtype)
+    mean, variance = e.convert(running_mean, dtype), e.convert(running_var, dtype)
+    one = e.constant(1, dtype, mean.shape)
+    deviation = e.rounded_once(stablehlo.sqrt, e.add(variance, e.constant(eps, dtype, mean.shape)))
+    scale = e.multiply(e.divide(one, deviation), one if weight is None else e.convert(weight, dtype))
+    zero = e.constant(0, dtype, mean.shape) if bias is None else e.convert(bias, dtype)
+    shift = e.binary(stablehlo.subtract, zero, e.multiply(mean, scale))
+    wide_scale, wide_shift = (e.broadcast(one, x.shape, [1]) for one in (scale, shift))
+    normal = e.multiply_add(e.convert(x, dtype), wide_scale, wide_shift)
+    empty = [e.constant(0, like.dtype, like.shape) for like in result[1:]]
+    return e.convert(normal, result[0].dtype), empty[0], empty[1]
+
+
 @lowers(aten._fused_rms_norm.default)
 def fused_rms_norm(
     e: Emitter,

@@ -39,7 +39,14 @@ def record(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphMo
         try:
             return _Recorder().run(function, inputs)
         except _UpdatesArgumentError:
-            return _Recorder().run(torch.func.functionalize(function), inputs)
+            return _recorded_functionally(function, inputs)
+
+
+def _recorded_functionally(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphModule:
+    try:
+        return _Recorder().run(torch.func.functionalize(function), inputs)
+    except _UpdatesArgumentError as error:
+        raise LoweringError(f"{error}, which is an input of the recorded function") from error
 
 
 class _UpdatesArgumentError(Exception):
@@ -101,7 +108,7 @@ class _Recorder(TorchDispatchMode):
         if func is aten.lift_fresh.default:
             return args[0]
         if func._schema.is_mutable:
-            raise _UpdatesArgumentError
+            raise _UpdatesArgumentError(f"{func} updates an argument")
         return self._record_call(func, args, kwargs or {})
 
     def _record_call(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -41,8 +41,10 @@ def extreme(dtype: torch.dtype, largest: bool) -> Scalar:
 def add_up(e: Emitter, x: Tensor, axes: Sequence[int], narrow_source: bool = False) -> Tensor:
     """Sum of a float32, float64 or integer tensor; in eager's order in exact numerics."""
     if e.options.exact and is_float(x.dtype):
-        return sum_in_eager_order(e, x, axes, narrow_source)
-    return e.reduce(x, axes, stablehlo.AddOp, 0)
+        return e.add_zero(sum_in_eager_order(e, x, axes, narrow_source))
+    total = e.reduce(x, axes, stablehlo.AddOp, 0)
+    # Sums start from zero, so that of -0 is 0; XLA drops a sum of one term, and with it the zero.
+    return e.add_zero(total) if math.prod(x.shape[axis] for axis in axes) == 1 else total
 
 
 @lowers(aten.sum.default, aten.sum.dim_IntList)
@@ -162,6 +164,10 @@ def min_dim(
     return _with_index(e, result, x, dim, stablehlo.MinOp, False)
 
 
+def _as_vector(e: Emitter, x: Tensor) -> Tensor:
+    return x if x.rank else e.reshape(x, (1,))
+
+
 def _shifted(e: Emitter, x: Tensor, axis: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """x minus its maximum along an axis, and a function that spreads a folded tensor over that axis again."""
     spread = [kept for kept in range(x.rank) if kept != axis]
@@ -172,37 +178,46 @@ def _shifted(e: Emitter, x: Tensor, axis: int) -> tuple[Tensor, Callable[[Tensor
     )
 
 
-@lowers(aten._softmax.default, aten._safe_softmax.default)
+@lowers(aten._softmax.default)
 def softmax(
     e: Emitter, result: TensorType, x: Tensor, dim: int, half_to_float: bool = False, dtype: Any = None
 ) -> Tensor:
     """exp(x - max) over its sum, in float32 for narrower floats."""
-    source = e.convert(x, computation_dtype(result.dtype))
-    if not source.rank:
-        return e.constant(1, result.dtype)
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
     powers = e.rounded_once(stablehlo.exponential, shifted)
-    return e.convert(e.divide(powers, spread(add_up(e, powers, [axis]))), result.dtype)
+    return e.reshape(e.convert(e.divide(powers, spread(add_up(e, powers, [axis]))), result.dtype), result.shape)
+
+
+@lowers(aten._safe_softmax.default)
+def safe_softmax(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """Softmax, but zero where every value along the dimension is minus infinity."""
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
+    vector = TensorType(result.dtype, source.shape)
+    axis = axis_of(source, dim)
+    masked = e.compare("EQ", source, e.constant(-math.inf, source.dtype, source.shape))
+    all_masked = e.reduce(masked, [axis], stablehlo.AndOp, True)
+    spread = e.broadcast(all_masked, source.shape, [kept for kept in range(source.rank) if kept != axis])
+    zero = e.constant(0, result.dtype, source.shape)
+    return e.reshape(e.select(spread, zero, softmax(e, vector, source, axis)), result.shape)
 
 
 @lowers(aten._log_softmax.default)
 def log_softmax(e: Emitter, result: TensorType, x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
     """x - max - log(sum(exp(x - max)))."""
-    source = e.convert(x, computation_dtype(result.dtype))
-    if not source.rank:
-        return e.constant(0, result.dtype)
+    source = _as_vector(e, e.convert(x, computation_dtype(result.dtype)))
     axis = axis_of(source, dim)
     shifted, spread = _shifted(e, source, axis)
     total = e.rounded_once(stablehlo.log, add_up(e, e.rounded_once(stablehlo.exponential, shifted), [axis]))
-    return e.convert(e.binary(stablehlo.subtract, shifted, spread(total)), result.dtype)
+    return e.reshape(e.convert(e.binary(stablehlo.subtract, shifted, spread(total)), result.dtype), result.shape)
 
 
 @lowers(aten.cumsum.default)
 def cumsum(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Running sum, by doubling strides: log2(n) shifted additions."""
     if not x.rank:
-        return e.convert(x, result.dtype)
+        return e.add_zero(e.convert(x, result.dtype))
     wide = torch.float64 if is_float(result.dtype) and e.options.float64 else computation_dtype(result.dtype)
     total = e.convert(x, wide)
     axis = axis_of(x, dim)
@@ -212,7 +227,67 @@ def cumsum(e: Emitter, result: TensorType, x: Tensor, dim: int, dtype: Any = Non
         low[axis], high[axis] = stride, -stride
         total = e.add(total, e.pad(total, low, high, 0))
         stride *= 2
+    return e.convert(e.add_zero(total), result.dtype)
+
+
+def _running_extreme(
+    e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int, direction: str, largest: bool
+) -> tuple[Tensor, Tensor]:
+    """Extreme so far and its position, the last among equals, by doubling strides; NaN wins and stays."""
+    source = x if x.rank else e.reshape(x, (1,))
+    axis = axis_of(source, dim)
+    value, place = source, e.iota(torch.int32, source.shape, axis)
+    fill = extreme(x.dtype, not largest)
+    stride = 1
+    while stride < source.shape[axis]:
+        low, high = [0] * source.rank, [0] * source.rank
+        low[axis], high[axis] = stride, -stride
+        earlier, earlier_place = e.pad(value, low, high, fill), e.pad(place, low, high, 0)
+        wins = e.compare(direction, value, earlier)
+        if is_float(x.dtype):
+            is_nan = e.compare("NE", value, value)
+            earlier_is_number = e.compare("EQ", earlier, earlier)
+            wins = e.binary(stablehlo.or_, is_nan, e.binary(stablehlo.and_, wins, earlier_is_number))
+        value, place = e.select(wins, value, earlier), e.select(wins, place, earlier_place)
+        stride *= 2
+    return e.reshape(value, result[0].shape), e.reshape(e.convert(place, result[1].dtype), result[1].shape)
+
+
+@lowers(aten.cummax.default)
+def cummax(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Running maximum and its last position."""
+    return _running_extreme(e, result, x, dim, "GE", True)
+
+
+@lowers(aten.cummin.default)
+def cummin(e: Emitter, result: Sequence[TensorType], x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Running minimum and its last position."""
+    return _running_extreme(e, result, x, dim, "LE", False)
+
+
+@lowers(aten.logcumsumexp.default)
+def logcumsumexp(e: Emitter, result: TensorType, x: Tensor, dim: int) -> Tensor:
+    """Logarithm of the running sum of exponentials, by doubling strides."""
+    total = e.convert(x, computation_dtype(result.dtype))
+    if not x.rank:
+        return e.convert(total, result.dtype)
+    axis = axis_of(x, dim)
+    stride = 1
+    while stride < x.shape[axis]:
+        low, high = [0] * x.rank, [0] * x.rank
+        low[axis], high[axis] = stride, -stride
+        total = _log_add_exp(e, total, e.pad(total, low, high, -math.inf))
+        stride *= 2
     return e.convert(total, result.dtype)
+
+
+def _log_add_exp(e: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """log(exp(x) + exp(y)); two equal infinities stay themselves."""
+    larger, smaller = e.binary(stablehlo.maximum, x, y), e.binary(stablehlo.minimum, x, y)
+    powers = e.rounded_once(stablehlo.exponential, e.binary(stablehlo.subtract, smaller, larger))
+    together = e.add(larger, e.rounded_once(stablehlo.log_plus_one, powers))
+    infinite = e.compare("EQ", e.unary(stablehlo.abs, larger), e.constant(math.inf, x.dtype, x.shape))
+    return e.select(infinite, larger, together)
 
 
 def _moments(e: Emitter, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -183,6 +183,8 @@ def slice_scatter(
     size = x.shape[axis]
     first = _bound(start, size, 0)
     length = source.shape[axis]
+    if 0 in source.shape:
+        return x
     value = e.convert(source, x.dtype)
     if step == 1:
         before = e.slice_axis(x, axis, 0, first)

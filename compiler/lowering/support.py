@@ -26,8 +26,11 @@ DROPPED = frozenset(
 )
 
 ADVICE = {
+    "index": "a boolean mask has a shape that depends on data: use torch.where, or integer positions",
     "nonzero": "its shape depends on data: keep all positions and a mask, and use torch.where",
     "masked_select": "its shape depends on data: use torch.where with a fill value",
+    "repeat_interleave": "give output_size, the length of the result",
+    "bincount": "count with torch.zeros(n, dtype=torch.int64).scatter_add(0, x, torch.ones_like(x))",
     "unique": "its shape depends on data: sort, and compare neighbours",
     "_unique2": "its shape depends on data: sort, and compare neighbours",
     "_local_scalar_dense": "a tensor became a Python number: keep it a tensor (no .item() or .tolist())",
@@ -77,12 +80,23 @@ def _problems(
             for region in loop_graphs(node):
                 found.extend(_problems(region.graph, decompositions, line, sound))
         elif decompositions.exists(node):
-            found.extend(_problems(decompositions.graph(node).graph, decompositions, line, sound))
+            found.extend(_problems_inside(node, where, decompositions, line, sound))
         elif node.target is not operator.getitem:
-            found.append(f"{node.target}{where}: no lowering; {_advice(node.target)}")
+            found.append(f"{node.target}{where}: no lowering; {advice_for(node.target)}")
     if not found:
         sound.add(graph)
     return found
+
+
+def _problems_inside(
+    node: fx.Node, where: str, decompositions: Decompositions, line: SourceLine | None, sound: set[fx.Graph]
+) -> list[str]:
+    """The problems of a decomposition, or why there is none for these arguments."""
+    try:
+        graph = decompositions.graph(node).graph
+    except LoweringError as error:
+        return [f"{node.target}{where}: {error}"]
+    return _problems(graph, decompositions, line, sound)
 
 
 def _is_dynamic(value: Any) -> bool:
@@ -93,6 +107,7 @@ def _is_dynamic(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _advice(target: Any) -> str:
+def advice_for(target: Any, default: str = DEFAULT_ADVICE) -> str:
+    """What to write instead of an operator."""
     name = getattr(target, "_opname", None) or getattr(target, "__name__", "")
-    return ADVICE.get(name, DEFAULT_ADVICE)
+    return ADVICE.get(name, default)

@@ -44,7 +44,7 @@ class HostTarget:
 
     def lowering_options(self, numerics: Numerics) -> LoweringOptions:
         """Single-row dots are padded: XLA:CPU's matrix-vector path is eight times slower."""
-        return LoweringOptions(numerics=numerics, pad_single_row_dot=True, float64=numerics == "exact")
+        return LoweringOptions(numerics=numerics, pad_single_row_dot=True, float64=True)
 
     def command(self) -> CompilerCommand:
         """See ``Target.command``; the process needs the interpreter's own environment."""

@@ -15,6 +15,7 @@ from ...passes.carrier import carry
 from ...runtime.artifacts import Artifact
 from ...runtime.devices.choice import device_for
 from ...runtime.memory import is_shareable, shareable_copy
+from .result_memory import ResultMemory
 
 _COMPUTED = object()
 
@@ -23,13 +24,12 @@ class CompiledFunction:
     """Calls a program with tensors of any layout.
 
     Inputs in memory that the device can use are read, and updated, in place; others through a copy that is
-    copied back. Results get the strides that eager PyTorch would give them. Each calling thread loads the
-    program once.
+    copied back. Results lie in memory as eager PyTorch would lay them. Each calling thread loads the program once.
 
     Args:
         artifact: the program.
         carriers: input index -> dtype that the program takes the tensor's bits as.
-        layouts: a tensor with the dtype, shape and strides of each result; a number or None stands for itself.
+        layouts: a tensor with the dtype and layout of each result; a number or None stands for itself.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CompiledFunction:
         self._artifact = artifact
         self._carriers = dict(carriers)
         computed = [layout for layout in layouts if isinstance(layout, Tensor)]
-        self._strides = [_special_strides(layout) for layout in computed]
+        self._memory = ResultMemory(computed)
         self._dtypes = [layout.dtype for layout in computed]
         self._results = [_COMPUTED if isinstance(layout, Tensor) else layout for layout in layouts]
         self._updated = set(artifact.aliases.values())
@@ -64,10 +64,7 @@ class CompiledFunction:
         for index in self._updated:
             if shared[index] is not tensors[index]:
                 tensors[index].copy_(shared[index])
-        results = iter(
-            output if strides is None else _restride(output, strides)
-            for output, strides in zip(outputs, self._strides, strict=False)
-        )
+        results = iter(self._memory.arrange(outputs))
         counters["deepinfer_neuron"]["programs_run"] += 1
         return [next(results) if result is _COMPUTED else result for result in self._results]
 
@@ -88,23 +85,3 @@ def _copy(tensor: Tensor) -> Tensor:
     if tensor.device.type != "cpu":
         raise CompileError(f"a graph input is on {tensor.device}: the host target takes tensors on the CPU")
     return shareable_copy(tensor)
-
-
-def _special_strides(layout: Tensor) -> tuple[int, ...] | None:
-    """Strides to restore, or None when the program's contiguous result will do."""
-    return None if layout.is_contiguous() or not _is_permuted(layout) else tuple(layout.stride())
-
-
-def _is_permuted(layout: Tensor) -> bool:
-    """Whether the layout is a contiguous one with its dimensions in another order."""
-    expected = 1
-    for stride, size in sorted(zip(layout.stride(), layout.shape, strict=True)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
-
-
-def _restride(tensor: Tensor, strides: Sequence[int]) -> Tensor:
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)

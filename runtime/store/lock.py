@@ -8,10 +8,11 @@ published by one rename.
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -143,18 +144,28 @@ def _is_stale(seen: str, path: Path, now: float, abandoned_after_s: float) -> bo
 
 
 def _take_away(path: Path, seen: str) -> bool:
-    """Remove the lock that was ``seen``, and give it back if it had become another one meanwhile."""
-    grave = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    """Remove the lock that was ``seen``, unless it has become another one meanwhile."""
+    with _alone_in(path.parent):
+        if _read(path) != seen:
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Of all that take stale locks away, only this one does, where the file system knows such locks.
+
+    Without it, somebody who saw the stale lock could remove the lock of who was faster. The kernel lets go when a
+    process ends, so this lock is never stale.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
-        path.rename(grave)
-    except FileNotFoundError:
-        return False
-    mine = _read(grave) == seen
-    if not mine:
         with suppress(OSError):
-            path.hardlink_to(grave)
-    grave.unlink(missing_ok=True)
-    return mine
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _name(seen: str) -> str:

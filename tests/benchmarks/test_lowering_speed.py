@@ -23,7 +23,7 @@ def test_one_layer_count_has_no_fit():
     assert fit_lowering([LayersTime(10, LoweringTime(800, 8.0, 56.0))]) == {}
 
 
-@pytest.mark.parametrize("mode", ["whole", "regions"])
+@pytest.mark.parametrize("mode", ["whole", pytest.param("regions", marks=pytest.mark.slow)])
 def test_the_command_lowers_and_compiles_nothing(tmp_path, monkeypatch, mode):
     def compiles(self, module):
         raise AssertionError("nothing is to be compiled")

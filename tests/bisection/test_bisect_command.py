@@ -40,6 +40,7 @@ def test_no_candidate_is_compiled_twice_without_need(serial: Path):
     assert sorted(verdicts(serial).values())[-3:] == [1, 2, 2], "the whole program and the minimal one run twice"
 
 
+@pytest.mark.slow
 def test_two_jobs_find_what_one_finds(tmp_path: Path, serial: Path):
     done = BisectCommand(tmp_path).write().run(tmp_path / "out", "--jobs", "2")
     assert done.returncode == 0, done.stderr
@@ -103,6 +104,7 @@ def test_ctrl_c_before_the_failure_was_seen_leaves_no_result(tmp_path: Path):
     assert not (out / "result").exists()
 
 
+@pytest.mark.slow
 def test_a_budget_ends_with_the_best_so_far(tmp_path: Path, serial: Path):
     command, out = BisectCommand(tmp_path).write(), tmp_path / "out"
     done = command.run(out, "--budget", "8")
@@ -117,6 +119,7 @@ def test_a_budget_ends_with_the_best_so_far(tmp_path: Path, serial: Path):
     assert verdicts(out) == verdicts(serial)
 
 
+@pytest.mark.slow
 def test_a_budget_that_does_not_reach_the_failure_says_so(tmp_path: Path):
     done = BisectCommand(tmp_path).write().run(tmp_path / "out", "--budget", "1")
     assert done.returncode == 3
@@ -124,6 +127,7 @@ def test_a_budget_that_does_not_reach_the_failure_says_so(tmp_path: Path):
     assert "allow more" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_second_bisection_in_one_directory_is_refused_and_disturbs_nothing(tmp_path: Path, serial: Path):
     command, out = BisectCommand(tmp_path).write(), tmp_path / "out"
     command.hold.touch()

@@ -68,7 +68,9 @@ def test_a_region_is_dumped_by_its_name_as_mlir(nano_a: Path, tmp_path: Path):
     assert 'loc("model/moe.py":' in text
 
 
-@pytest.mark.parametrize("arguments", [("--region", "nobody"), ("--mode", "regions")])
+@pytest.mark.parametrize(
+    "arguments", [("--region", "nobody"), pytest.param(("--mode", "regions"), marks=pytest.mark.slow)]
+)
 def test_regions_are_listed_for_whoever_does_not_know_them(nano_a: Path, tmp_path: Path, arguments: tuple[str, str]):
     result = run(nano_a, *arguments, "--out", tmp_path / "x.json")
     assert result.exit_code == 1

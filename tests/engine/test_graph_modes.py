@@ -55,7 +55,8 @@ def test_twice_the_layers_of_the_same_kinds_need_no_more_programs(nano_a):
     assert len(experts) == 1
 
 
-@pytest.mark.parametrize("batch", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2, 4])
 def test_regions_give_every_bit_of_the_whole_program(nano_a, batch):
     checkpoint = open_checkpoint(nano_a)
     pool = RequestPool(load_model(checkpoint, GEOMETRY), EngramLookup(checkpoint, Numerics()))

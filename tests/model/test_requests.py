@@ -86,6 +86,7 @@ def test_removed_blocks_are_used_again_with_the_same_result(pool):
     assert len(pool._free_blocks) == 5
 
 
+@pytest.mark.slow
 def test_a_long_history_of_small_requests_fits_in_one_pool(pool):
     for round_number in range(20):
         request, _ = pool.add([3 + round_number] * 3)

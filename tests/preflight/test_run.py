@@ -79,12 +79,14 @@ def test_without_a_target_it_is_the_device_that_counts(nano_a):
     assert "name one of them as --target, since DEEPINFER_NEURON_DEVICE stands for 'host' here" in result.stderr
 
 
+@pytest.mark.slow
 def test_on_a_neuron_device_its_own_family_is_checked(nano_a, on_neuron: Standin):
     result = run(nano_a, "--batch-sizes", "1", "--max-context", "40", "--mode", "regions")
     assert result.exit_code == 0, result.output
     assert "trn2, mode regions: nothing to refuse" in result.output
 
 
+@pytest.mark.slow
 def test_the_histogram_shows_what_a_core_is_given(nano_a, tmp_path):
     arguments = [nano_a, "--target", "trn2", "--mode", "regions", "--batch-sizes", "1,2", "--max-context", "40"]
     result = run(*arguments, "--histogram", "--rules", "--json", tmp_path / "report.json")

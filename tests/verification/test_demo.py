@@ -80,6 +80,7 @@ def test_choices_that_differ_lie_within_the_noise_of_the_reference(report):
         assert all(0 <= margin <= report["noise_margin"] for margin in one["miss_margins"])
 
 
+@pytest.mark.slow
 def test_the_mode_reaches_the_compiler(report, directory, monkeypatch):
     asked = []
 

@@ -49,6 +49,7 @@ def test_eager_agrees_and_its_file_is_compared(directory, tmp_path):
     assert run("compare", out, directory / "golden.safetensors").exit_code == 0
 
 
+@pytest.mark.slow
 def test_compiled_regions_follow_the_golden_prompts_in_batches_with_padding(directory, tmp_path):
     out, report = tmp_path / "regions.safetensors", tmp_path / "report.json"
     arguments = ["--mode", "regions", "--batch-size", 2, "--out", out, "--json", report]
@@ -100,6 +101,7 @@ def test_an_unknown_target_is_named(directory):
     assert "unknown target 'trn9'" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_smaller_fp8_range_is_compared_with_the_reference_in_its_own(directory, tmp_path, monkeypatch):
     """The environment's range reaches the engine; the golden file stays the released model's."""
     monkeypatch.setattr(numerics, "settings", lambda: Settings(fp8_max=224.0))

@@ -26,6 +26,7 @@ def verify(directory, *arguments):
     return result, json.loads(out.read_text()) if out.exists() else None
 
 
+@pytest.mark.slow
 def test_every_pass_keeps_every_bit_and_every_region_is_within_the_bar(directory):
     result, report = verify(directory, "--batch-sizes", "1", "--level", "1", "--level", "3")
     assert result.exit_code == 0, result.output

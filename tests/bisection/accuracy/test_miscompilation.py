@@ -65,6 +65,7 @@ def graph_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_finds_the_wrong_operation_of_a_graph(graph_file: Path, tmp_path: Path, wrong_sigmoid: None):
     report = tmp_path / "report.json"
     words = ["bisect", graph_file, "--accuracy", "--repeats", "1", "--out", tmp_path / "out", "--json", report]

@@ -69,6 +69,7 @@ def test_parts_of_kernels_are_modules(whole):
         assert_is_a_part(inside, [0, *choice.sample(range(len(inside.items)), size)])
 
 
+@pytest.mark.slow
 def test_the_step_as_a_proto_is_the_same_program(step, whole):
     again = ModuleSubject(write_module(step, "hlo"))
     everything = again.candidate(range(len(again.items)))

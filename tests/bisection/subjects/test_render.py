@@ -101,6 +101,7 @@ def digests() -> list[str]:
     return [hashlib.sha256(render(candidate, format)).hexdigest() for format in FORMATS]
 
 
+@pytest.mark.slow
 def test_bytes_are_the_same_in_every_process_and_directory(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", f"import runpy; print(runpy.run_path({__file__!r})['digests']())"],

@@ -41,6 +41,7 @@ def decode(nano_a):
     return pool.model, pool.step_inputs(requests, [11, 12])
 
 
+@pytest.mark.slow
 def test_a_decode_step_for_a_target_without_float8_holds_none(decode):
     model, inputs = decode
     assert "f8E" not in lower_graph(trace_call(model, inputs).module, TRN2).text()

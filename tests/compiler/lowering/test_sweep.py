@@ -12,10 +12,32 @@ from deepinfer_neuron.compiler.lowering.inexact import INEXACT, Inexact
 from deepinfer_neuron.compiler.lowering.primitives import SAME_AS_ATEN
 from deepinfer_neuron.compiler.lowering.registry import LOWERINGS
 from host_programs import Case, Host
-from lowering_cases import arithmetic, comparison, indexing, matmul, pointwise, primitives, reduction, shape
+from lowering_cases import (
+    arithmetic,
+    comparison,
+    convolution,
+    indexing,
+    matmul,
+    pointwise,
+    pooling,
+    primitives,
+    reduction,
+    shape,
+)
 from ulps import same_bits, ulps
 
-MODULES = (arithmetic, comparison, indexing, matmul, pointwise, primitives, reduction, shape)
+MODULES = (
+    arithmetic,
+    comparison,
+    convolution,
+    indexing,
+    matmul,
+    pointwise,
+    pooling,
+    primitives,
+    reduction,
+    shape,
+)
 
 FAST_ULPS = {torch.float64: 2.0**31, torch.float32: 64.0, torch.bfloat16: 2.0, torch.float16: 2.0}
 """Fast numerics may drop float64 and reorder additions; measured against the largest element."""

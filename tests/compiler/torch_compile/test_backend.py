@@ -150,6 +150,129 @@ def test_what_has_no_lowering_is_refused(function):
         torch.compile(function, backend=BACKEND)(torch.randn(3))
 
 
+INF, NAN = float("inf"), float("nan")
+LOW = -INF
+
+
+def bits(x):
+    """Values as integers, so that zeros of both signs differ; every NaN is the same."""
+    if not x.is_floating_point():
+        return x
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize]
+    return torch.where(x.isnan(), torch.full_like(x, NAN), x).view(kind)
+
+
+def half(*values):
+    return torch.tensor(values, dtype=torch.bfloat16)
+
+
+SPECIAL_VALUES = {
+    "attention with a row that sees nothing": (
+        lambda q, mask: functional.scaled_dot_product_attention(q, q, q, mask)[..., 1, :],
+        (torch.randn(1, 1, 2, 4), torch.tensor([[True, False], [False, False]])),
+    ),
+    "safe softmax": (torch.ops.aten._safe_softmax, (torch.tensor([[LOW, LOW], [LOW, NAN], [LOW, 1.0]]), -1)),
+    "softmax of minus infinity": (lambda x: x.softmax(-1), (torch.tensor([[LOW, LOW], [INF, 1.0], [LOW, 1.0]]),)),
+    "softmax of a number": (lambda x: (x.softmax(0), x.log_softmax(0)), (torch.tensor(INF),)),
+    "many additions to one bf16 element": (
+        lambda x, i, v: (x.scatter_add(0, i, v), x.scatter_reduce(0, i, v, "sum"), x.scatter_reduce(0, i, v, "prod")),
+        (half(0), torch.zeros(400, dtype=torch.int64), torch.ones(400).bfloat16()),
+    ),
+    "float64 beyond float32": (lambda x: (x * 2, x + 1e-12), (torch.tensor([1e300, 1e-300, 1.0]).double() * 1,)),
+    "timestamps": (lambda t: (t.double() * 1e-3).floor().long(), (torch.tensor([1700000000123, 16777217]),)),
+    "false times infinity": (
+        lambda x, mask: (x * mask, x * mask.to(x.dtype), (x > 0) * x, mask.to(x.dtype) @ x),
+        (torch.tensor([NAN, INF, LOW, -1.0]), torch.tensor([False, False, True, True])),
+    ),
+    "bf16 with integers": (
+        lambda a, b: (a * b, a + b, a - b, a / b, torch.where(a > 0, a, b), torch.addcmul(a, a, b), a * b[0]),
+        (half(3, 3), torch.tensor([257, 259])),
+    ),
+    "negative zeros": (
+        lambda x: (x + 0.0, 0.0 + x, x + torch.zeros(3), x - 0.0, x.relu(), x.sum(), x[:1].sum(), x.cumsum(0), x.abs()),
+        (torch.full((3,), -0.0),),
+    ),
+    "index_select of a number": (lambda x, i: torch.index_select(x, 0, i), (torch.tensor(3.0), torch.tensor([0]))),
+    "updates that select nothing": (
+        lambda x, y: (x.clone().index_fill_(0, torch.tensor([0]), 2.0), y.slice_scatter(y[1::3] + 1, 0, 1, None, 3)),
+        (torch.ones(1, 2), torch.ones(1, 2)),
+    ),
+    "literal tensors": (lambda x: (x * torch.tensor(2.0), x + torch.tensor([1.0, 2.0])), (torch.ones(2),)),
+}
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+@pytest.mark.parametrize(("function", "arguments"), SPECIAL_VALUES.values(), ids=SPECIAL_VALUES)
+def test_special_values_are_those_of_eager(function, arguments, numerics):
+    compiled = torch.compile(function, backend=BACKEND, options={"numerics": numerics}, fullgraph=True)
+    actual, expected = (torch.utils._pytree.tree_leaves(one(*arguments)) for one in (compiled, function))
+    for one, other in zip(actual, expected, strict=True):
+        assert one.dtype is other.dtype
+        torch.testing.assert_close(bits(one), bits(other), rtol=0, atol=0)
+
+
+COLUMNS = torch.arange(16)
+
+
+@pytest.mark.parametrize(
+    ("product", "shapes"),
+    {
+        "columns": (lambda x, w: x[:, COLUMNS] @ w, ((8, 32), (16, 8))),
+        "columns of a single row": (lambda x, w: x[:, COLUMNS] @ w, ((1, 32), (16, 8))),
+        "columns through an activation": (lambda x, w: x[:, COLUMNS].relu() @ w, ((8, 32), (16, 8))),
+        "selected columns": (lambda x, w: x.index_select(1, COLUMNS) @ w, ((8, 32), (16, 8))),
+        "columns of a linear layer": (lambda x, w: functional.linear(x[:, COLUMNS], w), ((8, 32), (8, 16))),
+        "columns of a batch": (lambda x, w: x[:, :, COLUMNS] @ w, ((3, 8, 32), (3, 16, 8))),
+        "columns of the weight": (lambda x, w: x @ w[:, COLUMNS], ((8, 16), (16, 32))),
+        "transposed": (lambda x, w: (x.t() + 1) @ (w.t() * 2), ((16, 8), (8, 16))),
+        "without terms": (lambda x, w: x @ w, ((8, 0), (0, 4))),
+    }.values(),
+)
+def test_products_of_bfloat16_of_any_origin(product, shapes):
+    arguments = [torch.randn(shape).bfloat16() for shape in shapes]
+    compiled = torch.compile(product, backend=BACKEND)
+    torch.testing.assert_close(compiled(*arguments), product(*arguments), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_every_mode_of_other_backends_is_taken(mode):
+    assert torch.equal(torch.compile(lambda x: x * 2, backend=BACKEND, mode=mode)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(Exception, match="unknown mode 'fastest': expected one of"):
+        backend_module.deepinfer_neuron(torch.fx.symbolic_trace(nn.Identity()), [], mode="fastest")
+
+
+def test_an_embedding_is_trained():
+    eager = nn.Embedding(10, 8, padding_idx=3)
+    other = copy.deepcopy(eager)
+    tokens = torch.tensor([[1, 2, 1], [3, 1, 9]])
+    for module in (eager, torch.compile(other, backend=BACKEND)):
+        module(tokens).square().sum().backward()
+    torch.testing.assert_close(other.weight.grad, eager.weight.grad)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3, 3), (5, 4), (2, 4, 6)])
+def test_batch_norm_in_evaluation(shape):
+    norm = {4: nn.BatchNorm2d, 2: nn.BatchNorm1d, 3: nn.BatchNorm1d}[len(shape)](4).eval()
+    norm.running_mean.normal_()
+    x = torch.randn(shape)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(norm, backend=BACKEND)(x), norm(x))
+
+
+def test_strided_views_of_decompositions():
+    """PyTorch's own decompositions of these contain views by strides."""
+
+    def apart(x):
+        return functional.group_norm(x, 2), functional.instance_norm(x), functional.unfold(x, 2), x.unfold(1, 3, 2)
+
+    x = torch.randn(2, 8, 5, 5)
+    for one in (x, x.to(memory_format=torch.channels_last)):
+        torch.testing.assert_close(torch.compile(apart, backend=BACKEND)(one), apart(one), rtol=1e-5, atol=1e-5)
+
+
 def test_exact_numerics_give_eager_bits():
     def normalise(x):
         return x / x.sum(-1, keepdim=True) * 3 + x.mean(-1, keepdim=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from host_programs import Case, case
 
@@ -83,6 +85,11 @@ def _choices() -> list[Case]:
     cases.append(case(aten.clamp.Tensor, normal(4, 5), normal(5) - 1, normal(5, seed=1) + 1))
     cases.append(case(aten.clamp_min.Tensor, normal(4, 5), normal(5)))
     cases.append(case(aten.clamp_max.Tensor, normal(4, 5), normal(5)))
+    for overload in (aten.fmax.default, aten.fmin.default):
+        cases += [case(overload, normal(9, dtype=dtype), normal(9, dtype=dtype, seed=1)) for dtype in FLOATS]
+        cases.append(case(overload, edges()[edges() != 0], normal()))
+        cases.append(case(overload, torch.tensor([math.nan, 1.0, math.nan]), torch.tensor([2.0, math.nan, math.nan])))
+        cases.append(case(overload, integers(9), integers(9, seed=1)))
     return cases
 
 

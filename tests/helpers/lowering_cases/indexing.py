@@ -62,9 +62,25 @@ def _writes() -> list[Case]:
     cases.append(case(aten.index_add.default, X, 1, torch.tensor([0, 3]), normal(6, 2, 4), alpha=2))
     cases.append(case(aten.index_fill.int_Tensor, X, 1, torch.tensor([0, 3]), torch.tensor(2.0)))
     cases.append(case(aten.index_copy.default, normal(5), 0, torch.tensor(2), torch.tensor(9.0)))
-    for reduce in ("sum", "prod", "amax", "amin"):
-        index = integers(6, 3, 4, low=0, high=5)
-        cases.append(case(aten.scatter_reduce.two, X, 1, index, normal(6, 3, 4, seed=3), reduce))
+    cases += _reductions()
+    cases.append(case(aten.scatter.value_reduce, X, 1, integers(6, 2, 4, low=0, high=5), 2.0, reduce="multiply"))
+    cases.append(case(aten.diagonal_scatter.default, normal(4, 5), normal(3, seed=1), -1))
+    cases.append(case(aten.diagonal_scatter.default, normal(3, 4, 5), normal(4, 3, seed=1), 1, 0, 2))
+    cases.append(case(aten.put.default, X, torch.tensor([[0, -1], [7, 8]]), normal(2, 2, seed=1)))
+    cases.append(case(aten.put.default, X, torch.tensor([0, 0, 119]), normal(3, seed=1), True))
+    return cases
+
+
+def _reductions() -> list[Case]:
+    cases = []
+    index, rows = integers(6, 3, 4, low=0, high=5), torch.tensor([0, 3, 0])
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for keeps in (True, False):
+            for target, source in ((X, normal(6, 3, 4, seed=3)), (integers(6, 5, 4), integers(6, 3, 4, seed=3))):
+                cases.append(case(aten.scatter_reduce.two, target, 1, index, source, reduce, include_self=keeps))
+                if reduce != "sum":
+                    cases.append(case(aten.index_reduce.default, target, 1, rows, source, reduce, include_self=keeps))
+    cases.append(case(aten.scatter.reduce, X, 1, index, normal(6, 3, 4, seed=3), reduce="add"))
     return cases
 
 
@@ -87,4 +103,9 @@ def _orders() -> list[Case]:
 
 ORDERS = _orders()
 
-CASES = READS + _writes() + ORDERS
+TAKEN = [
+    case(aten.take.default, X, torch.tensor([[0, 5], [-1, 119]])),
+    case(aten.take.default, X, torch.zeros(0, dtype=torch.int64)),
+]
+
+CASES = READS + TAKEN + _writes() + ORDERS

@@ -40,4 +40,9 @@ CASES = [
     *_products(torch.float32),
     *_products(torch.bfloat16),
     case(aten.mm.default, integers(4, 5), integers(5, 6, seed=1)),
+    case(
+        aten._int_mm.default,
+        integers(17, 32, low=-128, high=128, dtype=torch.int8),
+        integers(32, 8, low=-128, high=128, dtype=torch.int8, seed=1),
+    ),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from host_programs import Case, case
 
@@ -72,6 +74,25 @@ def _floats() -> list[Case]:
     return cases
 
 
+def _special_functions() -> list[Case]:
+    cases = []
+    for dtype in FLOATS:
+        x, unit = normal(16, 129, dtype=dtype), positive(16, 129, dtype=dtype)
+        cases.append(case(aten.asinh.default, x))
+        cases.append(case(aten.acosh.default, unit + 1))
+        cases += [case(one, torch.tanh(x)) for one in (aten.atanh.default, aten.erfinv.default)]
+        cases += [case(one, x) for one in (aten.erfc.default, aten.signbit.default, aten.angle.default)]
+        cases += [case(one, unit) for one in (aten.lgamma.default, aten.digamma.default)]
+        cases += [case(aten.polygamma.default, order, unit) for order in (0, 1)]
+        cases += [case(one, x, unit) for one in (aten.hypot.default, aten.nextafter.default)]
+    cases += [case(one, edges()) for one in (aten.signbit.default, aten.angle.default, aten.erfc.default)]
+    cases += [case(one, integers(9)) for one in (aten.signbit.default, aten.angle.default)]
+    cases.append(case(aten.digamma.default, torch.tensor([0.0, -0.0])))
+    cases.append(case(aten.polygamma.default, 1, torch.tensor([-0.5, -1.3, 0.3])))
+    cases.append(case(aten.hypot.default, torch.tensor([0.0, 3e30, math.inf]), torch.tensor([0.0, 4e30, math.nan])))
+    return cases
+
+
 CASES = [
     *_floats(),
     *[case(overload, integers(30).abs()) for overload in ON_INTEGERS],
@@ -83,4 +104,5 @@ CASES = [
     case(aten.gelu.default, normal(16, 129, dtype=torch.bfloat16), approximate="tanh"),
     case(aten.softplus.default, normal(40) * 20, 2.0, 10.0),
     case(aten.leaky_relu.default, normal(40), 0.2),
+    *_special_functions(),
 ]

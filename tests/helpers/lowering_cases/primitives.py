@@ -10,8 +10,8 @@ from .values import booleans, edges, integers, normal, positive
 prims = torch.ops.prims
 
 ONE_FLOAT = (
-    "abs acos asin atan ceil cos cosh erf exp exp2 expm1 floor log log1p log2 neg reciprocal round rsqrt sign sin sinh "
-    "sqrt tan tanh trunc isfinite"
+    "abs acos asin asinh atan atanh ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1 floor lgamma log log1p "
+    "log2 neg reciprocal round rsqrt sign sin sinh sqrt tan tanh trunc isfinite"
 )
 TWO_FLOATS = "add atan2 div eq fmod ge gt le lt maximum minimum mul ne pow remainder sub"
 TWO_INTEGERS = "add bitwise_and bitwise_or bitwise_xor eq maximum mul shift_left shift_right_arithmetic sub"
@@ -31,6 +31,7 @@ CASES = [
     *_elementwise(),
     *[case(getattr(prims, name).default, positive(4, 5, 6), [0, 2]) for name in FOLDS.split()],
     case(prims.isfinite.default, edges()),
+    case(prims.acosh.default, positive(40) + 1),
     case(prims.bitwise_not.default, integers(9)),
     case(prims.where.default, booleans(9), normal(9), normal(9, seed=1)),
     case(prims.var.default, normal(4, 5), [1], 1),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from host_programs import Case, case
 
@@ -54,6 +56,11 @@ def _extremes() -> list[Case]:
         cases += [case(overload, operand) for overload in (aten.any.default, aten.all.default)]
         cases += [case(overload, operand, 0) for overload in (aten.any.dim, aten.all.dim)]
         cases += [case(overload, operand, [0], True) for overload in (aten.any.dims, aten.all.dims)]
+    for operand in (ties(4, 9), edges(), integers(4, 9), booleans(4, 9), normal(3, 0), normal(dtype=torch.bfloat16)):
+        cases += [case(overload, operand, -1) for overload in (aten.cummax.default, aten.cummin.default)]
+    cases.append(case(aten.cummax.default, ties(4, 3, 2), 0))
+    cases.append(case(aten.logcumsumexp.default, normal(4, 9), 1))
+    cases.append(case(aten.logcumsumexp.default, torch.tensor([-math.inf, -math.inf, 1.0, math.inf, 2.0]), 0))
     cases.append(case(aten.amax.default, normal(3, 4, 5), [0, 2], True))
     cases.append(case(aten.amax.default, torch.full((2, 3), float("-inf")), [1]))
     return cases
@@ -76,10 +83,20 @@ def _norms() -> list[Case]:
         x, weight, bias = normal(5, 96, dtype=dtype), normal(96, dtype=dtype, seed=1), normal(96, dtype=dtype, seed=2)
         cases.append(case(aten.native_layer_norm.default, x, [96], weight, bias, 1e-5))
         cases.append(case(aten._fused_rms_norm.default, x, [96], weight, 1e-6))
+        mean, variance = normal(96, dtype=dtype, seed=3), normal(96, dtype=dtype, seed=4).abs() + 0.5
+        statistics = mean, variance, 0.1, 1e-5
+        cases.append(case(aten._native_batch_norm_legit_no_training.default, x, weight, bias, *statistics))
+        cases.append(case(aten._safe_softmax.default, x.masked_fill(x > 0, float("-inf")), -1))
         cases.append(case(aten.var.correction, x, [1], correction=1))
         cases.append(case(aten.var_mean.correction, x, [1], correction=0, keepdim=True))
         cases.append(case(aten.std.correction, x, [1]))
         cases += [case(aten.linalg_vector_norm.default, x, order, [1]) for order in (1, 2, 0, float("inf"), 3)]
+        features = normal(3, 8, 5, 4, dtype=dtype)
+        statistics = normal(8, seed=3), positive(8, seed=4)
+        affine = normal(8, dtype=dtype, seed=1), normal(8, dtype=dtype, seed=2)
+        norm = aten._native_batch_norm_legit_no_training.default
+        cases.append(case(norm, features, *affine, *(one.to(dtype) for one in statistics), 0.1, 1e-5))
+    cases.append(case(norm, normal(3, 8), None, None, *statistics, 0.1, 1e-5))
     cases.append(case(aten.native_layer_norm.default, normal(5, 96), [96], None, None, 1e-5))
     cases.append(case(aten._fused_rms_norm.default, normal(5, 96), [96], None, None))
     return cases

@@ -92,6 +92,8 @@ UNDEFINED = [
     case(aten.empty_like.default, X),
     case(aten.new_empty.default, X, [2]),
     case(aten.empty_strided.default, [2, 3], [3, 1]),
+    case(aten.new_empty_strided.default, X, [2, 3], [3, 1]),
+    case(aten.empty_permuted.default, [2, 3], [1, 0]),
 ]
 """PyTorch leaves these values undefined: only shape and type are compared."""
 
