@@ -10,8 +10,8 @@ from . import errors
 from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
-    from .engine.compiling import compile_decode
     from .compiler.lowering.device_kernels.registry import register_kernel
+    from .engine.compiling import compile_decode
     from .engine.loading import LoadedDecode, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner

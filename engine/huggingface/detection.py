@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeGuard
+
 from torch import nn
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def is_hugging_face_model(model: nn.Module) -> bool:
+
+def is_hugging_face_model(model: nn.Module) -> TypeGuard[PreTrainedModel]:
     """Whether ``model`` is a ``transformers.PreTrainedModel`` that does not declare slots of its own."""
     if hasattr(model, "decode_slots"):
         return False

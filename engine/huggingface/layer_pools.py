@@ -42,6 +42,9 @@ class LayerPools(nn.Module):
     A layer with a window that is shorter than ``max_context`` has as many places as the window, used as a ring.
     """
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, form: LayerForm, rows: int, max_context: int):
         super().__init__()
         self.form = form

@@ -46,7 +46,7 @@ class PooledAttention(CacheLayerMixin):
         self.is_sliding = pools.is_sliding
         self.is_initialized = True
 
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: the pools are there before the first step."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -86,12 +86,17 @@ class PooledStates(LinearAttentionLayer):
         for index in self.has_previous_state:
             self.has_previous_state[index] = True
 
+    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the states are there before the first step."""
+
     def store(self) -> None:
         """Keep the states."""
-        for index, pool in self.pools.convolutions.items():
-            self.places.store_state(pool, self.conv_states[index])
-        for index, pool in self.pools.recurrences.items():
-            self.places.store_state(pool, self.recurrent_states[index])
+        kinds = (self.pools.convolutions, self.conv_states), (self.pools.recurrences, self.recurrent_states)
+        for pools, states in kinds:
+            for index, pool in pools.items():
+                state = states[index]
+                assert state is not None, "every state that has a pool is there from the start"
+                self.places.store_state(pool, state)
 
 
 class PooledAttentionAndStates(PooledStates, PooledAttention):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ class HuggingFaceStep(nn.Module):
     def forward(self, token: Tensor, row: Tensor, position: Tensor) -> Tensor:
         """Take int64 [batch] of each slot."""
         places = Places(row, position)
-        cache = PooledCache(self.caches, places)
+        cache = PooledCache(cast("Iterable[LayerPools]", self.caches), places)
         output = self.model(
             input_ids=token[:, None],
             position_ids=position[:, None],

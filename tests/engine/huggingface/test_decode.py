@@ -106,7 +106,7 @@ def test_a_request_that_is_full_is_refused_and_keeps_its_tokens(short, request_o
 def test_what_a_step_cannot_take_is_refused(short, request_of):
     request = request_of()
     replays = Counter(short.runner.statistics.replays)
-    with pytest.raises(InputError, match="token ids outside 0..198: \\[199\\]"):
+    with pytest.raises(InputError, match=r"token ids outside 0\.\.198: \[199\]"):
         short.step([request], [199])
     with pytest.raises(InputError, match="the prompt is empty"):
         short.prefill(request, [])
