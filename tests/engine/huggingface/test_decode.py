@@ -8,6 +8,8 @@ import pytest
 import torch
 from deepinfer_neuron import compile_decode
 from deepinfer_neuron.engine.huggingface.decode import HuggingFaceDecode
+from deepinfer_neuron.engine.huggingface.probe import layer_forms
+from deepinfer_neuron.engine.huggingface.step import HuggingFaceStep
 from deepinfer_neuron.errors import InputError
 from hugging_face_models import FAMILIES, PROMPTS, decoder, greedy_in_eager, greedy_in_steps
 from transformers import PreTrainedModel
@@ -46,9 +48,8 @@ def check_texts(model: PreTrainedModel, batch_sizes: list[int]) -> HuggingFaceDe
     return decode
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt-oss"])
-def test_texts_are_those_of_eager_generation(family):
-    decode = check_texts(decoder(family, num_hidden_layers=2), [4])
+def test_texts_are_those_of_eager_generation():
+    decode = check_texts(decoder("gpt-oss", num_hidden_layers=2), [4])
     assert decode.runner.statistics.padded_rows > 0
 
 
@@ -59,9 +60,14 @@ def test_every_family_writes_the_texts_of_eager_generation(family):
 
 
 @pytest.fixture(scope="module")
-def short() -> HuggingFaceDecode:
-    """Two requests of at most 4 tokens."""
-    return compile_decode(decoder("llama", num_hidden_layers=1), [2], max_context=4)
+def model() -> PreTrainedModel:
+    return decoder("llama", num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def short(model) -> HuggingFaceDecode:
+    """Three requests of at most 4 tokens, two in a step."""
+    return compile_decode(model, [2], max_context=4, max_requests=3)
 
 
 @pytest.fixture
@@ -117,13 +123,13 @@ def test_what_a_step_cannot_take_is_refused(short, request_of):
     assert request.tokens == [] and short.runner.statistics.replays == replays
 
 
-def test_more_requests_than_rows_or_than_the_largest_batch_are_refused(request_of, short):
-    request_of(), request_of()
-    with pytest.raises(InputError, match="all 2 requests of the caches are in use"):
+def test_more_requests_than_rows_or_than_the_largest_batch_are_refused(short, request_of):
+    requests = [request_of() for _ in range(3)]
+    with pytest.raises(InputError, match="all 3 requests of the caches are in use"):
         short.open()
-    decode = compile_decode(decoder("llama", num_hidden_layers=1), [1], max_context=4, max_requests=2)
-    with pytest.raises(InputError, match="a step of 2 requests: the largest compiled size is 1"):
-        decode.step([decode.open(), decode.open()], [1, 2])
+    with pytest.raises(InputError, match="a step of 3 requests: the largest compiled size is 2"):
+        short.step(requests, [1, 2, 3])
+    assert [request.tokens for request in requests] == [[], [], []]
 
 
 def test_a_closed_request_is_refused_and_its_row_is_given_to_one_other(short):
@@ -140,22 +146,16 @@ def test_a_closed_request_is_refused_and_its_row_is_given_to_one_other(short):
 
 
 def test_caches_have_the_dtype_of_the_model_and_a_row_more_than_requests():
-    model = decoder("llama", torch.bfloat16, num_hidden_layers=1)
-    decode = compile_decode(model, [1], max_context=8, max_requests=3)
-    (caches,) = decode.runner._fallback.caches
+    model = decoder("mixtral, window in context", torch.bfloat16, num_hidden_layers=1)
+    (caches,) = HuggingFaceStep(model, layer_forms(model), max_context=16, max_requests=3).caches
     assert {name: (pool.dtype, tuple(pool.shape)) for name, pool in caches.named_buffers()} == {
-        "keys": (torch.bfloat16, (4, 8, 2, 16)),
-        "values": (torch.bfloat16, (4, 8, 2, 16)),
+        "keys": (torch.bfloat16, (4, 11, 2, 16)),
+        "values": (torch.bfloat16, (4, 11, 2, 16)),
     }
 
 
-def test_the_weights_are_shared_and_the_model_is_left_as_it_was():
-    model = decoder("mixtral", num_hidden_layers=1).train()
-    implementation = model.get_experts_implementation()
-    decode = compile_decode(model, [1], max_context=8)
-    assert model.training and model.get_experts_implementation() == implementation
-    assert not [module for module in model.modules() if "forward" in vars(module)]
-    before = logits_of(decode, 5)
+def test_the_weights_are_shared(short, model):
+    before = logits_of(short, 5)
     with torch.no_grad():
         model.lm_head.weight.mul_(2)
-    assert torch.equal(logits_of(decode, 5), 2 * before)
+    assert torch.equal(logits_of(short, 5), 2 * before)
