@@ -10,8 +10,8 @@ from . import errors
 from .errors import DeepInferNeuronError
 
 if TYPE_CHECKING:
-    from .compiler.api import compile_decode
     from .compiler.lowering.device_kernels.registry import register_kernel
+    from .engine.compiling import compile_decode
     from .engine.loading import LoadedDecode, load_decode
     from .passes.stage_boundary import stage_boundary
     from .runtime.runner import DecodeRunner
@@ -37,7 +37,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 _HOMES = {
     "ArtifactStore": ".runtime.store.store",
-    "compile_decode": ".compiler.api",
+    "compile_decode": ".engine.compiling",
     "register_kernel": ".compiler.lowering.device_kernels.registry",
     "LoadedDecode": ".engine.loading",
     "load_decode": ".engine.loading",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..reporting import Table
 from .decode_step import StepTimes
+from .first_calls import FirstCallTime
 from .graph_modes import ModeTimes
 from .layer_count import LayerCountCost
 from .linear_fit import LinearFit
@@ -144,6 +145,21 @@ def start_table(starts: Sequence[StartCost]) -> Table:
         for one in starts
     )
     return Table("Starts from a full store; weights load beside programs", columns, rows)
+
+
+def first_call_table(times: Sequence[FirstCallTime]) -> Table:
+    """One row a model."""
+    columns = ("model", "ours s", "inductor s", "ours/inductor")
+    rows = tuple(
+        (
+            one.model,
+            _number(one.ours_s, ".1f"),
+            _number(one.inductor_s, ".1f"),
+            _number(one.ours_to_inductor, ".2f"),
+        )
+        for one in times
+    )
+    return Table("First calls under torch.compile; ratios are medians of paired rounds", columns, rows)
 
 
 def _number(value: float | None, form: str) -> str:

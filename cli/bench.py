@@ -207,6 +207,23 @@ def bench_loading(
     )
 
 
+@bench.command("first-calls")
+def bench_first_calls(rounds: RoundsOption = 3, json: JsonOption = None) -> None:
+    """The first call of transformers models under torch.compile: ours and Inductor."""
+    with clean_errors():
+        from ..benchmarks.first_calls import time_first_calls
+        from ..benchmarks.tables import first_call_table
+
+        results = time_first_calls(rounds, print_now)
+        _report(json, "first-calls", results, first_call_table(results))
+    ratios = [one.ours_to_inductor for one in results]
+    _conclude(
+        max(ratios) < 1,
+        f"a first call takes {min(ratios):.2f} to {max(ratios):.2f} of Inductor's time",
+        "deepinfer-neuron bench layers",
+    )
+
+
 def _report(path: Path | None, kind: str, results: Sequence[Any], *tables: Table) -> None:
     for table in tables:
         if table.rows:

@@ -57,13 +57,20 @@ class LoadedDecode:
     def step(self, requests: Sequence[Request], token_ids: Sequence[int]) -> Tensor:
         """Append one token to each request; logits float32 [requests, vocabulary] after it, until the next step.
 
-        Raises InputError for an id outside the vocabulary, a request that is full, too few free blocks, or more
-        requests than the largest batch size.
+        Raises InputError for an id outside the vocabulary, a request that is full, closed or named twice, too few free
+        blocks, or more requests than the largest batch size.
         """
         return self.table.advance(requests, token_ids, self.runner)
 
+    def prefill(self, request: Request, token_ids: Sequence[int]) -> Tensor:
+        """Append a prompt to a request, one token a step; logits float32 [1, vocabulary] after it, until the next step.
+
+        Raises InputError as ``step`` does, and for an empty prompt; nothing was appended then.
+        """
+        return self.table.prefill(request, token_ids, self.runner)
+
     def close(self, request: Request) -> None:
-        """Give a request's cache blocks to others."""
+        """Give a request's cache blocks to others; raises InputError if it is closed already."""
         self.table.close(request)
 
 

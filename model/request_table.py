@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..runtime.open_requests import OpenRequests
 from .config import ModelConfig
 from .engram_hash import DEAD
 from .engram_lookup import EngramLookup
@@ -36,6 +37,7 @@ class RequestTable:
         self.lookup = lookup
         self._free_blocks = list(range(geometry.num_blocks - 1, -1, -1))
         self._free_windows = list(range(geometry.max_requests - 1, -1, -1))
+        self._open = OpenRequests()
 
     def open(self, expected_tokens: int = 0) -> Request:
         """A request without tokens, with blocks for the first ``expected_tokens``.
@@ -50,10 +52,12 @@ class RequestTable:
         request = Request(self._free_windows[-1], [])
         self._reserve([request], expected_tokens)
         self._free_windows.pop()
+        self._open.add(request)
         return request
 
     def close(self, request: Request) -> None:
-        """Give a request's blocks back."""
+        """Give a request's blocks back; raises InputError if it is closed already."""
+        self._open.remove(request)
         self._free_blocks.extend(reversed(request.blocks))
         self._free_windows.append(request.window_block)
         request.blocks = []
@@ -70,13 +74,30 @@ class RequestTable:
             request.tokens.append(int(token))
         return logits
 
+    def prefill(self, request: Request, token_ids: Sequence[int], run: StepFunction) -> Tensor:
+        """``advance`` one request by one token after another; the logits float32 [1, vocab] after the last.
+
+        Raises InputError as ``advance`` does, and for no tokens at all; nothing was appended then.
+        """
+        if not len(token_ids):
+            raise InputError("the prompt is empty: give at least one token id (for example the bos token)")
+        self._open.check([request])
+        self.check_tokens(token_ids)
+        self._reserve([request], len(token_ids))
+        *first, last = token_ids
+        for token in first:
+            self.advance([request], [token], run)
+        return self.advance([request], [last], run)
+
     def step_inputs(self, requests: Sequence[Request], token_ids: Sequence[int]) -> dict[str, Tensor]:
         """The decode slots of one step, reserving blocks for the new tokens.
 
-        Raises InputError for an id outside the vocabulary, a request that is full, or too few free blocks.
+        Raises InputError for an id outside the vocabulary, a request that is full, closed or named twice, or too few
+        free blocks.
         """
         if not requests or len(requests) != len(token_ids):
             raise InputError(f"{len(requests)} requests but {len(token_ids)} tokens: a step takes one token for each")
+        self._open.check(requests)
         self.check_tokens(token_ids)
         self._reserve(requests, 1)
         return {

@@ -17,6 +17,7 @@ from ...passes.carry_float8_as_uint8 import replace_float8_by_codes
 from ...passes.context import PassContext
 from ...passes.index_as_strided import index_as_strided
 from ...passes.narrow_integers import narrow_decomposition
+from .decompositions.other_packages import OTHER_PACKAGES
 from .decompositions.table import OWN_DECOMPOSITIONS
 from .narrow_floats import narrow_floats
 from .options import LoweringOptions
@@ -77,7 +78,7 @@ class Decompositions:
 
 
 def _decomposition_of(target: Any) -> Callable[..., Any] | None:
-    return OWN_DECOMPOSITIONS.get(target) or decomposition_table.get(target)
+    return OWN_DECOMPOSITIONS.get(target) or OTHER_PACKAGES.get(str(target)) or decomposition_table.get(target)
 
 
 def signature(node: fx.Node) -> tuple[Any, str]:

@@ -14,6 +14,7 @@ import pytest
 import torch
 import typer
 from deepinfer_neuron.benchmarks.decode_step import StepTimes
+from deepinfer_neuron.benchmarks.first_calls import FirstCallTime
 from deepinfer_neuron.benchmarks.graph_modes import ModeTimes
 from deepinfer_neuron.benchmarks.layer_count import LayerCountCost
 from deepinfer_neuron.benchmarks.loading import StartCost
@@ -181,6 +182,13 @@ STUBBED = [
     ),
     Case(
         "bench start --dir DIR", "benchmarks.loading.time_start", start(9.0), "1.00 s to a token, the first 9.00 s", 0
+    ),
+    Case(
+        "bench first-calls",
+        "benchmarks.first_calls.time_first_calls",
+        [FirstCallTime("llama", 3.0, 6.0, 0.5)],
+        "0.50 to 0.50 of Inductor's time",
+        0,
     ),
     Case("bench loading", "benchmarks.loading.time_growth", [start(None)], "of 8 layers and 3 programs", 0),
 ]

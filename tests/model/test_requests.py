@@ -93,3 +93,44 @@ def test_a_long_history_of_small_requests_fits_in_one_pool(pool):
         pool.step([request], [4])
         pool.close(request)
     assert free(pool) == (list(range(5)), [0, 1])
+
+
+def test_a_request_that_was_closed_is_refused_and_its_blocks_go_to_one_other(pool):
+    first, _ = pool.add([3])
+    pool.close(first)
+    before = free(pool)
+    with pytest.raises(InputError, match="not open"):
+        pool.close(first)
+    with pytest.raises(InputError, match="not open"):
+        pool.step_inputs([first], [3])
+    assert free(pool) == before
+    one, other = pool.open(8), pool.open(8)
+    assert one.window_block != other.window_block
+    assert not set(one.blocks) & set(other.blocks)
+
+
+def test_one_request_cannot_be_named_twice_in_a_step(pool):
+    request, _ = pool.add([3])
+    with pytest.raises(InputError, match="named twice in one step"):
+        pool.step([request, request], [3, 4])
+    assert request.tokens == [3]
+
+
+def test_a_prompt_fed_by_steps_leaves_the_tokens_and_logits_of_its_steps(pool):
+    fed, stepped = pool.open(), pool.open()
+    logits = pool.prefill(fed, [3, 5, 7], pool.model).clone()
+    for token in (3, 5, 7):
+        expected = pool.step([stepped], [token])
+    assert torch.equal(logits, expected)
+    assert fed.tokens == stepped.tokens == [3, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "message"), [([], "empty"), ([3, 512], "token ids outside"), ([3] * 33, "33 tokens")]
+)
+def test_a_prompt_that_cannot_be_fed_whole_is_not_fed_at_all(pool, token_ids, message):
+    request = pool.open()
+    before = free(pool)
+    with pytest.raises(InputError, match=message):
+        pool.prefill(request, token_ids, pool.model)
+    assert request.tokens == [] and free(pool) == before

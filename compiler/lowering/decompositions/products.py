@@ -16,7 +16,8 @@ def grouped_product(
     """``torch._grouped_mm``: rows, columns or inner positions up to ``offsets[g]`` belong to group g.
 
     Sizes are static, so each group is multiplied with all of them and masked: as many times the work as there are
-    groups.
+    groups. No more rows than groups, as in a decode step, are multiplied each with a copy of its group's matrix. Those
+    beyond the last offset become 0.
     """
     dtype = out_dtype or left.dtype
     if offsets is None:
@@ -30,6 +31,8 @@ def grouped_product(
         return (place >= starts[group]) & (place < ends[group])
 
     if left.dim() == 2 and right.dim() == 3:
+        if left.shape[0] <= count:
+            return _gathered_product(left, right, ends).to(dtype)
         result = torch.zeros(left.shape[0], right.shape[2], dtype=dtype)
         for group in range(count):
             result = torch.where(members(left.shape[0], group)[:, None], (left @ right[group]).to(dtype), result)
@@ -45,6 +48,14 @@ def grouped_product(
         zero = torch.zeros((), dtype=left.dtype)
         parts.append(torch.where(inside, left, zero) @ torch.where(inside[:, None], right, zero))
     return torch.stack(parts).to(dtype)
+
+
+def _gathered_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
+    """Each row of left [S, K] times the matrix of its group in right [G, K, N]."""
+    group = (torch.arange(left.shape[0])[:, None] >= ends).sum(1)
+    count = right.shape[0]
+    product = torch.bmm(left[:, None], right[group.clamp(max=count - 1)])[:, 0]
+    return torch.where((group < count)[:, None], product, 0)
 
 
 def int8_weight_product(x: Tensor, weight: Tensor, scales: Tensor) -> Tensor:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 
 from torch._ops import OpOverload
 
-from . import adaptive_pooling, products, searching
+from . import adaptive_pooling, linear_systems, products, searching
 
 OWN_DECOMPOSITIONS: Mapping[OpOverload, Callable] = {
     **adaptive_pooling.DECOMPOSITIONS,
+    **linear_systems.DECOMPOSITIONS,
     **products.DECOMPOSITIONS,
     **searching.DECOMPOSITIONS,
 }

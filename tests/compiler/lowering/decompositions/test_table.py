@@ -43,8 +43,10 @@ def _products() -> list[Case]:
     experts = normal(3, 16, 8, dtype=torch.bfloat16, seed=2)
     ends, whole = (torch.tensor([4, 4, last], dtype=torch.int32) for last in (12, 16))
     weight = integers(8, 32, low=-128, high=128, dtype=torch.int8)
+    few = torch.tensor([1, 1, 2], dtype=torch.int32)
     cases = [
         case(aten._grouped_mm.default, rows, experts, ends),
+        case(aten._grouped_mm.default, rows[:2], experts, few),
         case(aten._grouped_mm.default, columns, normal(16, 16, dtype=torch.bfloat16), whole),
         case(aten._grouped_mm.default, normal(3, 8, 16, dtype=torch.bfloat16), columns, whole),
         case(aten._weight_int8pack_mm.default, normal(4, 32, dtype=torch.bfloat16), weight, positive(8).bfloat16()),
@@ -55,6 +57,19 @@ def _products() -> list[Case]:
     for p in (0.0, 1.0, 2.0, 3.0, math.inf):
         cases.append(case(aten._cdist_forward.default, normal(2, 4, 6), normal(2, 5, 6, seed=1), p, None))
         cases.append(case(aten._pdist_forward.default, normal(5, 6), p))
+    return cases
+
+
+def _solutions() -> list[Case]:
+    solve = aten.linalg_solve_triangular.default
+    cases = []
+    for size in (0, 1, 2, 7):
+        matrix = normal(2, 1, size, size) + 4 * torch.eye(size)
+        right = normal(3, size, 5, seed=1)
+        for upper in (False, True):
+            cases.append(case(solve, matrix, right, upper=upper))
+            cases.append(case(solve, matrix, right.mT, upper=upper, left=False))
+            cases.append(case(solve, 0.3 * normal(size, size), right, upper=upper, unitriangular=True))
     return cases
 
 
@@ -99,7 +114,7 @@ def _ranks() -> list[Case]:
     return cases
 
 
-CASES = [*_adaptive_pools(), *_products(), *_searches(), *_ranks()]
+CASES = [*_adaptive_pools(), *_products(), *_solutions(), *_searches(), *_ranks()]
 
 
 def test_they_give_what_eager_gives(host: Host) -> None:
