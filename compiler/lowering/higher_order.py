@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -109,7 +109,7 @@ def _scan_loop(body: Function, start: Sequence[Tensor], slices: Sequence[Tensor]
         ]
         return step + 1, *(one.clone() for one in results[:carried]), *stored
 
-    _, *values = WHILE_LOOP(
+    _, *values = cast(Any, WHILE_LOOP)(
         goes_on, next_step, (torch.zeros((), dtype=torch.int64), *start, *stacks), (*slices, *others)
     )
     return values

@@ -42,5 +42,6 @@ def _is_wide_number(node: fx.Node) -> bool:
 
 def _updates(node: fx.Node) -> bool:
     if node.op == "call_method":
-        return node.target.endswith("_") and not node.target.endswith("__")
+        name = str(node.target)
+        return name.endswith("_") and not name.endswith("__")
     return node.op == "call_function" and node.target in _IN_PLACE
