@@ -1,7 +1,8 @@
 """Write views by strides as gathers and scatters on the flattened tensor.
 
 AOTAutograd uses ``as_strided`` to take several overlapping inputs out of the memory they share. On a
-contiguous tensor it reads element ``offset + sum(i * stride)``, which is an index like any other.
+contiguous tensor it reads element ``offset + sum(i * stride)``, which is an index like any other. The offset counts
+from the start of the memory, in which the tensor itself may begin later.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from ..errors import GraphError
 from .context import REACH, PassContext, emit_before
+from .locations import source_line
 
 aten = torch.ops.aten
 
@@ -31,26 +34,43 @@ def index_as_strided(module: fx.GraphModule, context: PassContext) -> int:
 
 
 def _gather(anchor: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None = None) -> fx.Node:
+    offset = _offset_within(anchor, source, size, stride, offset)
     positions = _positions(anchor, size, stride, offset)
     flat = emit_before(anchor, aten.view.default, source, [-1])
     loaded = emit_before(anchor, aten.index.Tensor, flat, [positions])
     last = sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
-    loaded.meta[REACH] = (offset or 0, (offset or 0) + last + 1)
+    loaded.meta[REACH] = (offset, offset + last + 1)
     return loaded
 
 
 def _scatter(
     anchor: fx.Node, base: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None = None
 ) -> fx.Node:
+    offset = _offset_within(anchor, base, size, stride, offset)
     positions = _positions(anchor, size, stride, offset)
     flat = emit_before(anchor, aten.view.default, base, [-1])
     stored = emit_before(anchor, aten.index_put.default, flat, [positions], source)
     return emit_before(anchor, aten.view.default, stored, list(base.meta["val"].shape))
 
 
-def _positions(anchor: fx.Node, size: list[int], stride: list[int], offset: int | None) -> fx.Node:
+def _offset_within(anchor: fx.Node, source: fx.Node, size: list[int], stride: list[int], offset: int | None) -> int:
+    """The offset in a contiguous tensor; raises GraphError for elements outside of it, which no program is given."""
+    value = source.meta["val"]
+    first = 0 if offset is None else offset - value.storage_offset()
+    last = first + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    if 0 not in size and not 0 <= first <= last < value.numel():
+        line = source_line(anchor)
+        where = f" at {line}" if line else ""
+        raise GraphError(
+            f"{anchor.target}{where} reaches elements {first} to {last} of a tensor of {value.numel()}: take the view "
+            "of the tensor that holds them all"
+        )
+    return first
+
+
+def _positions(anchor: fx.Node, size: list[int], stride: list[int], offset: int) -> fx.Node:
     """Flat positions int64 of shape ``size``."""
-    positions = emit_before(anchor, aten.full.default, list(size), offset or 0, dtype=torch.int64)
+    positions = emit_before(anchor, aten.full.default, list(size), offset, dtype=torch.int64)
     for dimension, (extent, step) in enumerate(zip(size, stride, strict=True)):
         counted = emit_before(anchor, aten.arange.start_step, 0, extent * max(step, 1), max(step, 1), dtype=torch.int64)
         steps = counted if step else emit_before(anchor, aten.mul.Tensor, counted, 0)

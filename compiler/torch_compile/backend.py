@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
@@ -164,13 +165,22 @@ def compile_graph(
     results = tuple(output.args[0]) if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
     output.args = (tuple(result for result in results if isinstance(result, fx.Node)),)
     layouts = [result.meta["val"] if isinstance(result, fx.Node) else result for result in results]
+    offsets = _offsets_of_inputs(module)
     target = find_target(options.target)
     # AOTAutograd compiles within the mode it traced in, where constants of the graph could not be read.
     with unset_fake_temporarily():
         shaped = shape_graph(module, target, options.numerics)
         artifact = target.compile(shaped.lowered)
     counters["deepinfer_neuron"]["programs_compiled"] += 1
-    return CompiledFunction(artifact, shaped.carriers, layouts)
+    return CompiledFunction(artifact, shaped.carriers, layouts, offsets)
+
+
+def _offsets_of_inputs(module: fx.GraphModule) -> Mapping[int, int]:
+    """Where inputs begin in their memory, if the graph has views that count from there."""
+    if not module.graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default):
+        return {}
+    values = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    return {index: value.storage_offset() for index, value in enumerate(values) if isinstance(value, Tensor)}
 
 
 def _compile_or_split(options: BackendOptions, module: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from ...errors import CompileError
+from ...errors import CompileError, InputError
 from ...passes.carrier import carry
 from ...runtime.artifacts import Artifact
 from ...runtime.devices.choice import device_for
@@ -30,6 +30,7 @@ class CompiledFunction:
         artifact: the program.
         carriers: input index -> dtype that the program takes the tensor's bits as.
         layouts: a tensor with the dtype and layout of each result; a number or None stands for itself.
+        offsets: input index -> where the tensor has to begin in its memory, in elements.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class CompiledFunction:
         artifact: Artifact,
         carriers: Mapping[int, torch.dtype],
         layouts: Sequence[Tensor | float | None],
+        offsets: Mapping[int, int] | None = None,
     ):
         self._boxed_call = True  # AOTAutograd then passes the inputs as one list, which the callee empties
         self._artifact = artifact
         self._carriers = dict(carriers)
+        self._offsets = dict(offsets or {})
         computed = [layout for layout in layouts if isinstance(layout, Tensor)]
         self._memory = ResultMemory(computed)
         self._dtypes = [layout.dtype for layout in computed]
@@ -49,7 +52,14 @@ class CompiledFunction:
         self._loaded = threading.local()
 
     def __call__(self, arguments: list[Tensor]) -> list[Any]:
-        """Run the program on ``arguments``; raises CompileError for tensors that are not on the CPU."""
+        """Run the program on ``arguments``.
+
+        Raises:
+            CompileError: a tensor is not on the CPU.
+            InputError: an input does not begin where a view by strides counts from.
+        """
+        for index, offset in self._offsets.items():
+            _check_offset(arguments[index], offset)
         tensors = [
             _within(_real(tensor), one.shape) for tensor, one in zip(arguments, self._artifact.inputs, strict=True)
         ]
@@ -82,6 +92,14 @@ def _within(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The leading elements of a flat input: AOTAutograd traces with the part of a storage that its views reach."""
     shorter = tensor.dim() == len(shape) == 1 and shape[0] < tensor.shape[0]
     return tensor[: shape[0]] if shorter else tensor
+
+
+def _check_offset(tensor: Tensor, offset: int) -> None:
+    if tensor.storage_offset() != offset:
+        raise InputError(
+            f"an input of shape {list(tensor.shape)} begins at element {tensor.storage_offset()} of its memory: the "
+            f"program, which has views by strides, was compiled for one that begins at {offset}; clone the input"
+        )
 
 
 def _real(tensor: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 from deepinfer_neuron.compiler.torch_compile.aliasing import shared_memory
-from deepinfer_neuron.errors import InputError
+from deepinfer_neuron.errors import GraphError, InputError
 
 VIEWS = {
     "itself": lambda x: x,
@@ -117,3 +117,33 @@ def test_memory_is_told_by_storage_place_and_base():
     kinds = [shared_memory([memory, other]) for other in (memory, memory[2:], memory[3:], memory[:, 1:], memory.t())]
     assert len(set(kinds)) == len(kinds)
     assert shared_memory([memory, memory[2:]]) == shared_memory([memory, memory[2:]])
+
+
+def strided(x):
+    return x.as_strided((2, 2), (1, 1), 2) * 10
+
+
+def test_views_by_strides_count_from_the_start_of_the_memory():
+    memory = torch.arange(8.0)
+    compiled = torch.compile(strided, backend="deepinfer_neuron", fullgraph=True)
+    assert torch.equal(compiled(memory[1:]), strided(memory[1:]))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: strided(x[1:]), backend="deepinfer_neuron", fullgraph=True)
+    assert torch.equal(compiled(memory), strided(memory[1:]))
+
+
+def test_a_program_with_views_by_strides_is_not_run_on_an_input_that_begins_elsewhere():
+    memory = torch.arange(8.0)
+    compiled = torch.compile(strided, backend="deepinfer_neuron", fullgraph=True)
+    compiled(memory[1:])
+    with pytest.raises(InputError, match=r"begins at element 0 .* compiled for one that begins at 1"):
+        compiled(memory[:7])
+
+
+def test_views_by_strides_outside_of_their_tensor_are_refused():
+    compiled = torch.compile(strided, backend="deepinfer_neuron", fullgraph=True)
+    with pytest.raises(
+        Exception, match=r"as_strided.default at .*test_aliasing.py:\d+ reaches elements -1 to 1"
+    ) as caught:
+        compiled(torch.arange(8.0)[3:])
+    assert isinstance(caught.value.inner_exception, GraphError)
