@@ -90,5 +90,5 @@ def compile_hugging_face(
     check_sizes(model, max_context, requests)
     copied = capturable_copy(model)
     step = HuggingFaceStep(copied, layer_forms(copied), max_context, requests)
-    table = RequestRows(model.get_input_embeddings().get_parameter("weight").shape[0], max_context, requests)
+    table = RequestRows(step.vocabulary, max_context, requests)
     return HuggingFaceDecode(compile_step(step, batch_sizes), table)

@@ -33,8 +33,9 @@ class HuggingFaceStep(nn.Module):
         self.model = model
         self.caches = nn.ModuleList(LayerPools(form, max_requests + 1, max_context) for form in forms)
         self.max_context = max_context
+        self.vocabulary = model.get_input_embeddings().get_parameter("weight").shape[0]
         self.decode_slots = (
-            SlotSpec("token", torch.int64, index=True, padding=PaddingPolicy.fill(0)),
+            SlotSpec("token", torch.int64, index=True, padding=PaddingPolicy.fill(0), maximum=self.vocabulary - 1),
             SlotSpec("row", torch.int64, index=True, padding=PaddingPolicy.fill(max_requests), maximum=max_requests),
             SlotSpec("position", torch.int64, index=True, padding=PaddingPolicy.fill(0), maximum=max_context - 1),
         )

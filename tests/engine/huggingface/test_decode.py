@@ -34,10 +34,10 @@ def logits_of(decode: HuggingFaceDecode, token: int) -> torch.Tensor:
     return logits
 
 
-def check_texts(model: PreTrainedModel, batch_sizes: list[int]) -> HuggingFaceDecode:
+def check_texts(model: PreTrainedModel, batch_sizes: list[int], **options: str) -> HuggingFaceDecode:
     """Compare greedy texts; the requests before the last are open at once, and every step is a program's."""
     expected = greedy_in_eager(model, PROMPTS, COUNT)
-    decode = compile_decode(model, batch_sizes, max_context=CONTEXT, max_requests=len(PROMPTS) - 1)
+    decode = compile_decode(model, batch_sizes, max_context=CONTEXT, max_requests=len(PROMPTS) - 1, **options)
     poison(decode)
     assert min(len(set(text)) for text in expected) > 9, "a text that repeats itself shows little"
     assert greedy_in_steps(decode, PROMPTS, COUNT) == expected
@@ -57,6 +57,12 @@ def test_texts_are_those_of_eager_generation():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_writes_the_texts_of_eager_generation(family):
     check_texts(decoder(family), [1, 2, 4])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"mode": "regions"}, {"numerics": "exact"}, {"target": "iree"}], ids=str)
+def test_every_way_to_compile_writes_the_texts_of_eager_generation(options):
+    check_texts(decoder("mixtral, window in context", num_hidden_layers=2), [4], **options)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +158,11 @@ def test_caches_have_the_dtype_of_the_model_and_a_row_more_than_requests():
         "keys": (torch.bfloat16, (4, 11, 2, 16)),
         "values": (torch.bfloat16, (4, 11, 2, 16)),
     }
+
+
+def test_every_slot_has_the_bound_that_devices_with_narrow_indices_ask_for(short):
+    largest = {slot.name: slot.maximum for slot in short.runner._fallback.decode_slots}
+    assert largest == {"token": 198, "row": 3, "position": 3}
 
 
 def test_the_weights_are_shared(short, model):
