@@ -32,8 +32,10 @@ from . import (
     pooling,
     primitives,
     reduction,
+    scattering,
     shape,
     sorting,
+    special_functions,
 )
 from .call_arguments import is_custom
 from .composite import call_composite, define_private_function, tensor_inputs
@@ -61,8 +63,10 @@ FAMILIES = (
     pooling,
     primitives,
     reduction,
+    scattering,
     shape,
     sorting,
+    special_functions,
 )
 
 IGNORED_KEYWORDS = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking"})

@@ -180,7 +180,7 @@ def _offsets_of_inputs(module: fx.GraphModule) -> Mapping[int, int]:
     if not module.graph.find_nodes(op="call_function", target=torch.ops.aten.as_strided.default):
         return {}
     values = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
-    return {index: value.storage_offset() for index, value in enumerate(values) if isinstance(value, Tensor)}
+    return {index: int(value.storage_offset()) for index, value in enumerate(values) if isinstance(value, Tensor)}
 
 
 def _compile_or_split(options: BackendOptions, module: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:

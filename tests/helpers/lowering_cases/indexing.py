@@ -1,4 +1,4 @@
-"""Cases of compiler/lowering/indexing.py and sorting.py."""
+"""Cases of compiler/lowering/indexing.py, scattering.py and sorting.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of compiler/lowering/pointwise.py."""
+"""Cases of compiler/lowering/pointwise.py and special_functions.py."""
 
 from __future__ import annotations
 
