@@ -33,8 +33,9 @@ def logits_of(output) -> Tensor:
 def check_family(name: str, **changes: int) -> None:
     model, inputs = ZOO[name].model(**changes), ZOO[name].inputs()
     actual, expected = logits_of(compiled(model)(*inputs)), logits_of(model(*inputs))
-    assert expected.std() > 0.01, "logits that are all the same show little"
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    spread = float(expected.std())
+    assert spread > 1e-3, "logits that are all the same show little"
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-4 * spread)
     assert counters["deepinfer_neuron"]["programs_run"] == 1
 
 
