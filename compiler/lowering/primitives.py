@@ -9,7 +9,7 @@ import torch
 from jaxlib.mlir.dialects import stablehlo
 
 from ...runtime.artifacts import TensorType
-from . import arithmetic, comparison, pointwise, reduction, shape
+from . import arithmetic, comparison, pointwise, reduction, shape, special_functions
 from .emitter import Emitter
 from .registry import LOWERINGS, lowers
 from .tensor import Tensor
@@ -17,7 +17,7 @@ from .tensor import Tensor
 aten = torch.ops.aten
 prims = torch.ops.prims
 
-REUSED = (arithmetic, comparison, pointwise, reduction, shape)
+REUSED = (arithmetic, comparison, pointwise, reduction, shape, special_functions)
 """The families whose rules the table below looks up."""
 
 SAME_AS_ATEN = {
