@@ -71,7 +71,7 @@ class LoadedDecode:
 
     def close(self, request: Request) -> None:
         """Give a request's cache blocks to others; raises InputError if it is closed already."""
-        self.table.close(request)
+        self.table.remove(request)
 
 
 def load_decode(

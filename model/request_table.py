@@ -55,7 +55,7 @@ class RequestTable:
         self._open.add(request)
         return request
 
-    def close(self, request: Request) -> None:
+    def remove(self, request: Request) -> None:
         """Give a request's blocks back; raises InputError if it is closed already."""
         self._open.remove(request)
         self._free_blocks.extend(reversed(request.blocks))

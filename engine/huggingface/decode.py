@@ -69,7 +69,7 @@ class HuggingFaceDecode:
 
     def close(self, request: Request) -> None:
         """Give a request's row of the caches to others; raises InputError if it is closed already."""
-        self.table.close(request)
+        self.table.remove(request)
 
 
 def compile_hugging_face(

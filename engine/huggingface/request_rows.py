@@ -44,7 +44,7 @@ class RequestRows:
         self._open.add(request)
         return request
 
-    def close(self, request: Request) -> None:
+    def remove(self, request: Request) -> None:
         """Give a request's row to others; raises InputError if it is closed already."""
         self._open.remove(request)
         self._free.append(request.row)

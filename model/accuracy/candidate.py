@@ -108,5 +108,5 @@ def _follow_batch(
             if trace is not None:
                 row.hidden.append(trace.layers(layers, "ffn.expand")[:, index])
     for row in rows.values():
-        pool.close(row.request)
+        pool.remove(row.request)
     return {name: row.result() for name, row in rows.items()}

@@ -44,7 +44,7 @@ def compare_operations(
     reference.decode(next_token)
     with torch.no_grad():
         pool.model(**pool.step_inputs([request], [next_token]), observe=_keep(actual))
-    pool.close(request)
+    pool.remove(request)
     reference.observe = None
     return comparisons + _compare(expected, actual, "decode")
 

@@ -66,4 +66,4 @@ def test_every_batch_size_gives_the_bits_of_the_host(pool: RequestPool, with_com
         assert torch.equal(root, written[name])
         assert not torch.equal(root, before[name])
     for request in requests:
-        pool.close(request)
+        pool.remove(request)

@@ -44,7 +44,7 @@ def test_prefill_matches_golden_logits(vectors_directory, mode):
         error = (logits - golden[f"{mode}/{name}/logits"][-1]).abs()
         assert error.median() <= limit["logits_median"] * (2 if mode == "bf16_kvq" else 1), name
         assert error.max() <= limit.get("logits_max_strict", limit.get("logits_max", 0.6)), name
-        pool.close(request)
+        pool.remove(request)
 
 
 @pytest.mark.parametrize("mode", ["fp32_kvq", pytest.param("fp32", marks=pytest.mark.slow)])

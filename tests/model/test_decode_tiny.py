@@ -29,6 +29,6 @@ def test_decode_continues_prefill(pool, length):
     request, logits = pool.add(token_ids[:length])
     for token in token_ids[length:]:
         logits = pool.step([request], [token])[0]
-    pool.close(whole_request)
-    pool.close(request)
+    pool.remove(whole_request)
+    pool.remove(request)
     assert (logits - whole).abs().max() <= 1e-4

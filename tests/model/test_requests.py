@@ -76,13 +76,13 @@ def test_a_step_needs_one_valid_token_for_each_request(pool):
 def test_removed_blocks_are_used_again_with_the_same_result(pool):
     first, logits = pool.add([3, 4, 5, 6, 7, 8, 9, 10, 11])
     step = pool.step([first], [12])
-    pool.close(first)
+    pool.remove(first)
     other, _ = pool.add([40] * 20)
-    pool.close(other)
+    pool.remove(other)
     again, repeated = pool.add([3, 4, 5, 6, 7, 8, 9, 10, 11])
     assert torch.equal(repeated, logits)
     assert torch.equal(pool.step([again], [12]), step)
-    pool.close(again)
+    pool.remove(again)
     assert len(pool._free_blocks) == 5
 
 
@@ -91,16 +91,16 @@ def test_a_long_history_of_small_requests_fits_in_one_pool(pool):
     for round_number in range(20):
         request, _ = pool.add([3 + round_number] * 3)
         pool.step([request], [4])
-        pool.close(request)
+        pool.remove(request)
     assert free(pool) == (list(range(5)), [0, 1])
 
 
 def test_a_request_that_was_closed_is_refused_and_its_blocks_go_to_one_other(pool):
     first, _ = pool.add([3])
-    pool.close(first)
+    pool.remove(first)
     before = free(pool)
     with pytest.raises(InputError, match="not open"):
-        pool.close(first)
+        pool.remove(first)
     with pytest.raises(InputError, match="not open"):
         pool.step_inputs([first], [3])
     assert free(pool) == before
