@@ -27,11 +27,18 @@ def drop_assertions(module: fx.GraphModule, context: PassContext) -> int:
         if node.target in _ASSERTIONS:
             module.graph.erase_node(node)
             changed += 1
-        elif node.target in _IDENTITIES and _same_layout(node, node.args[0]):
+        elif node.target in _IDENTITIES and _same_layout(node, node.args[0]) and not _keeps_old_value(node):
             node.replace_all_uses_with(node.args[0])
             module.graph.erase_node(node)
             changed += 1
     return changed
+
+
+def _keeps_old_value(node: fx.Node) -> bool:
+    """Whether a result is a copy of an input from before its update: a returned input would be the updated one."""
+    (source,) = node.all_input_nodes
+    is_returned = any(user.op == "output" for user in node.users)
+    return is_returned and any(user.target is aten.copy_.default and user.args[0] is source for user in source.users)
 
 
 def _same_layout(node: fx.Node, source: fx.Node) -> bool:

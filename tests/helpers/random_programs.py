@@ -120,7 +120,7 @@ def _pointwise(writer: Writer) -> str:
     operation = writer.one_of("+", "-", "*", "torch.maximum", "torch.minimum", "==", "<", ">=", "!=")
     second = b if writer.draw.random() < 0.7 else _number(writer)
     if operation.startswith("torch."):
-        return f"{operation}({a}, {b})"
+        return f"{operation}({a}, {b}) + 0"  # which of two zeros is in the table of inexact operators
     return f"{a} {operation} {second}"
 
 

@@ -25,3 +25,20 @@ def test_a_clone_that_changes_the_layout_stays(checked):
     drop_assertions(case.module, case.context)
     assert aten.clone.default in case.targets()
     case.assert_same_bits()
+
+
+def test_a_returned_copy_of_an_input_from_before_its_update_stays(checked):
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("state", torch.tensor([0.0, 1.0]))
+
+        def forward(self, x):
+            old = self.state.clone()
+            self.state.add_(x)
+            return old.detach(), self.state * 2
+
+    case = checked(Step(), [torch.ones(2)])
+    drop_assertions(case.module, case.context)
+    assert {aten.clone.default, aten.detach.default} & set(case.targets())
+    case.assert_same_bits()

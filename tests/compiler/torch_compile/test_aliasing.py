@@ -147,3 +147,15 @@ def test_views_by_strides_outside_of_their_tensor_are_refused():
     ) as caught:
         compiled(torch.arange(8.0)[3:])
     assert isinstance(caught.value.inner_exception, GraphError)
+
+
+@pytest.mark.parametrize(
+    "copy", [torch.clone, lambda x: x.detach().clone(), lambda x: x.clone().detach(), lambda x: x + 0]
+)
+def test_a_copy_from_before_an_update_keeps_the_old_value(copy):
+    def step(x):
+        old = copy(x)
+        x.add_(1)
+        return old, x * 2
+
+    assert_same_memory(step, (slice(1, 5),))
