@@ -37,8 +37,12 @@ def drop_assertions(module: fx.GraphModule, context: PassContext) -> int:
 def _keeps_old_value(node: fx.Node) -> bool:
     """Whether a result is a copy of an input from before its update: a returned input would be the updated one."""
     (source,) = node.all_input_nodes
-    is_returned = any(user.op == "output" for user in node.users)
-    return is_returned and any(user.target is aten.copy_.default and user.args[0] is source for user in source.users)
+    is_updated = any(user.target is aten.copy_.default and user.args[0] is source for user in source.users)
+    return is_updated and node.target is aten.clone.default and _is_returned(node)
+
+
+def _is_returned(node: fx.Node) -> bool:
+    return any(user.op == "output" or (user.target in _IDENTITIES and _is_returned(user)) for user in node.users)
 
 
 def _same_layout(node: fx.Node, source: fx.Node) -> bool:

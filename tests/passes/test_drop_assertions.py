@@ -40,5 +40,5 @@ def test_a_returned_copy_of_an_input_from_before_its_update_stays(checked):
 
     case = checked(Step(), [torch.ones(2)])
     drop_assertions(case.module, case.context)
-    assert {aten.clone.default, aten.detach.default} & set(case.targets())
+    assert aten.clone.default in case.targets()
     case.assert_same_bits()
