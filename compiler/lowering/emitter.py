@@ -220,8 +220,9 @@ class Emitter:
     def is_zero(self, x: Tensor) -> bool:
         """Whether the value is written as the constant 0.0, of any shape."""
         value = x.value
-        while isinstance(value, ir.OpResult) and isinstance(value.owner, stablehlo.BroadcastInDimOp):
-            value = value.owner.operand
+        moves = (stablehlo.BroadcastInDimOp, stablehlo.ConvertOp, stablehlo.OptimizationBarrierOp)
+        while isinstance(value, ir.OpResult) and isinstance(value.owner, moves):
+            value = value.owner.operands[0]
         if not is_float(x.dtype) or not isinstance(value, ir.OpResult):
             return False
         literal = value.owner.value if isinstance(value.owner, stablehlo.ConstantOp) else None

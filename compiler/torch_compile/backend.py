@@ -37,7 +37,7 @@ from .call_programs import CallPrograms
 from .compiled_function import CompiledFunction
 from .data_dependent_sizes import refuse_data_dependent_sizes
 from .eager_operators import PartsFunction, split_graph
-from .lost_updates import refuse_lost_updates
+from .lost_updates import explained_overlaps, refuse_lost_updates
 from .modes import check_mode, refuse_aot_compile
 from .open_numbers import open_numbers, with_numbers
 
@@ -76,7 +76,7 @@ def deepinfer_neuron(
 
     Raises:
         ConfigError: an unknown option or mode, or a call of ``aot_compile``.
-        CaptureError: a size depends on the values of tensors.
+        CaptureError: a size depends on the values of tensors, or a tensor whose elements overlap is updated.
         GraphError: the graph updates an input in a way that PyTorch forgets.
         LoweringError: an operator has no lowering.
         CompileError: the target's compiler refused the program.
@@ -137,7 +137,7 @@ def _compile_with_autograd(module: fx.GraphModule, options: BackendOptions, inpu
     )
     # Replayed views of inputs that share memory begin at the shared memory instead of the input.
     replay = not shared_memory(inputs)
-    with plain_tracing(), functorch_config.patch(view_replay_for_aliased_outputs=replay):
+    with plain_tracing(), explained_overlaps(), functorch_config.patch(view_replay_for_aliased_outputs=replay):
         compiled = compile_with_autograd(module, inputs)
     return compiled if replay or not (_updates_inputs() and _returns_views()) else refuse_offsets(compiled, inputs)
 

@@ -1,19 +1,37 @@
-"""Updates of inputs that PyTorch 2.13 drops before a backend sees them."""
+"""Updates that PyTorch 2.13 drops before a backend sees them, or refuses to trace."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, fx
 
-from ...errors import GraphError
+from ...errors import CaptureError, GraphError
 from ...passes.locations import source_line
 
 _IN_PLACE = {
     getattr(operator, name)
     for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "setitem")
 }
+
+
+_OVERLAPS = ("a tensor being mutated that has internal overlap", "more than one element of the written-to tensor")
+
+
+@contextmanager
+def explained_overlaps() -> Iterator[None]:
+    """Raise CaptureError where AOTAutograd refuses to update a tensor whose own elements share memory."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not any(text in str(error) for text in _OVERLAPS):
+            raise
+        raise CaptureError(
+            f"a tensor whose elements share memory (by expand or unfold) is updated in place: clone it first; {error}"
+        ) from error
 
 
 def refuse_lost_updates(module: fx.GraphModule) -> None:

@@ -20,6 +20,8 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64)
 DTYPES = (*FLOATS, *FLOATS[:2], *INTEGERS, torch.bool)
 SHAPES = ((), (1,), (3,), (0,), (2, 3), (3, 2), (1, 3), (2, 1), (4, 4), (2, 0), (2, 3, 4), (1, 2, 3))
+TRACER_ERRORS = (torch._dynamo.exc.TorchRuntimeError, torch._dynamo.exc.Unsupported)
+
 REFUSALS = (IndexError, RuntimeError, TypeError, ValueError, NotImplementedError)
 """What eager PyTorch raises for arguments that it does not take."""
 
@@ -28,10 +30,6 @@ DISTANCES = {torch.float64: 1e-11, torch.float32: 1e-5, torch.float16: 2e-3, tor
 
 SMALLEST = 2**-20
 """Results below it are differences of rounded numbers, and mean zero."""
-
-OVERLAP = "a tensor being mutated that has internal overlap"
-"""What PyTorch refuses to trace."""
-
 
 NAMES = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
 
@@ -475,9 +473,7 @@ def verdict(program: Program, numerics: str) -> str:
         cause = getattr(error, "inner_exception", None) or error
         if isinstance(cause, DeepInferNeuronError):
             return f"refused: {cause}"
-        if isinstance(error, (torch._dynamo.exc.TorchRuntimeError, torch._dynamo.exc.Unsupported)) or OVERLAP in str(
-            error
-        ):
+        if isinstance(error, TRACER_ERRORS):
             return f"refused by PyTorch's tracer: {error}"
         return f"crashed: {type(error).__name__}: {error}, {numerics}\n{program.source}"
     return "right"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deepinfer_neuron.errors import GraphError
+from deepinfer_neuron.errors import CaptureError, GraphError
 
 
 def add(x):
@@ -45,3 +45,14 @@ def test_other_updates_arrive(update, x):
     given, expected = x.clone(), x.clone()
     assert torch.equal(torch.compile(update, backend="deepinfer_neuron", fullgraph=True)(given), update(expected))
     assert torch.equal(given, expected)
+
+
+def test_updates_of_an_input_whose_elements_share_memory_are_refused():
+    def update(x):
+        x.select(0, -1)[:1] = 2
+        return x * 2
+
+    compiled = torch.compile(update, backend="deepinfer_neuron", fullgraph=True)
+    with pytest.raises(Exception, match="clone it first") as caught:
+        compiled(torch.ones(2).expand(3, 2))
+    assert isinstance(caught.value.inner_exception, CaptureError)
